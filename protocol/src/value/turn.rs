@@ -1,0 +1,66 @@
+//! Turns: how they begin and how they end.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Why a turn began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A host's `turn/start`.
+    User,
+    /// A `turn/steer` that found the session idle, or steers left over from a turn that had ended.
+    Steer,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnReason {
+    /// The model had its say.
+    Completed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// It could not go on; the event's `error` says why.
+    Failed,
+}
+
+/// What stopped the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum StopReason {
+    /// It was done.
+    EndTurn,
+    /// Its output limit.
+    MaxTokens,
+    /// The limit of steps a turn may take.
+    MaxSteps,
+    /// It refused, or its provider filtered it.
+    Refusal,
+    /// A cancel.
+    Cancelled,
+    /// A failure.
+    Error,
+}
+
+/// How one model request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The model ended its answer.
+    Completed,
+    /// It asked for tool calls.
+    ToolCalls,
+    /// It was cut by a length limit.
+    Truncated,
+    /// It was filtered.
+    Filtered,
+    /// It was paused by the provider.
+    Paused,
+    /// Anything else.
+    Other,
+    /// We stopped it.
+    Interrupted,
+    /// It failed.
+    Error,
+}

@@ -1,0 +1,171 @@
+//! The effective configuration, as values that are handed down; nothing looks it up globally.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use longshore_protocol::value::failure::Warning;
+use longshore_protocol::value::session::Mode;
+use secrecy::SecretString;
+
+use crate::kernel::rule::RuleText;
+
+/// All of it. Every field has a default, so a missing or broken file still gives one.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `default_model`: an alias of [`Config::models`].
+    pub default_model: Option<String>,
+    /// `default_permission_mode`.
+    pub default_permission_mode: Mode,
+    /// `[providers.N]`.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// `[models.A]`.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// `[thinking] effort`.
+    pub thinking_effort: Option<String>,
+    /// `[loop]`.
+    pub turn: LoopConfig,
+    /// `[limits]`.
+    pub limits: LimitsConfig,
+    /// `[permission]`.
+    pub permission: PermissionConfig,
+    /// `[sensitive] extra`: further globs of files that file tools refuse.
+    pub sensitive_extra: Vec<String>,
+    /// `[sensitive] allow`: globs of files that are not sensitive after all.
+    pub sensitive_allow: Vec<String>,
+    /// `[shell]`.
+    pub shell: ShellConfig,
+    /// `[files] fsync`.
+    pub files_fsync: bool,
+    /// `[log] level`, such as `info`.
+    pub log_level: Option<String>,
+    /// Set where the user's file could not be read: turns are refused until it is mended.
+    pub broken: Option<Broken>,
+    /// What was ignored, and where.
+    pub warnings: Vec<Warning>,
+}
+
+/// A configuration file that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The file.
+    pub file: PathBuf,
+    /// From 1; 0 where the file could not be opened.
+    pub line: u32,
+    /// From 1.
+    pub column: u32,
+    /// The reason, with an excerpt and a caret.
+    pub message: String,
+}
+
+/// A provider entry.
+#[derive(Clone, Debug)]
+pub struct ProviderConfig {
+    /// The wire.
+    pub wire: Wire,
+    /// Where it is; the wire's default where absent.
+    pub base_url: Option<String>,
+    /// The key, resolved; the error says which reference could not be resolved.
+    pub api_key: Option<Result<SecretString, String>>,
+    /// Further headers, resolved likewise; empty ones are left out.
+    pub headers: BTreeMap<String, Result<SecretString, String>>,
+    /// Query parameters.
+    pub query: BTreeMap<String, String>,
+    /// Merged into each request last.
+    pub extra_body: serde_json::Map<String, serde_json::Value>,
+    /// Until the connection stands; zero is off.
+    pub connect_timeout: Duration,
+    /// Until the response's headers are there; zero is off.
+    pub headers_timeout: Duration,
+    /// Silence in a stream; zero is off.
+    pub idle_timeout: Duration,
+    /// Path of the script, for scripted models.
+    pub script: Option<PathBuf>,
+    /// Quirks: `stream_usage`, `parallel_tool_calls`, `developer_role`, `max_tokens_field`, `reasoning_key`,
+    /// `drop_params`, `cumulative_args`.
+    pub compat: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The wires that are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// OpenAI Chat Completions, any base URL.
+    Chat,
+    /// The scripted model.
+    Scripted,
+}
+
+/// A model entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// A provider entry's name.
+    pub provider: String,
+    /// What the provider calls it.
+    pub model: String,
+    /// Tokens its context holds.
+    pub max_context_size: u64,
+    /// Tokens it may answer with.
+    pub max_output_size: Option<u64>,
+    /// `image_in`, `thinking`, `tool_use`, …
+    pub capabilities: Vec<String>,
+    /// For people.
+    pub display_name: Option<String>,
+    /// Efforts it takes.
+    pub support_efforts: Vec<String>,
+    /// The one it takes by default.
+    pub default_effort: Option<String>,
+    /// The field its thinking comes in.
+    pub reasoning_key: Option<String>,
+    /// True where `<think>` tags in its text are thinking.
+    pub inline_think: bool,
+    /// Sampling.
+    pub temperature: Option<f64>,
+    /// Sampling.
+    pub top_p: Option<f64>,
+    /// Merged into each request last, after the provider's.
+    pub extra_body: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `[loop]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopConfig {
+    /// Steps a turn may take; 0 is without limit.
+    pub max_steps_per_turn: u32,
+    /// Requests a step may send, the first included; at least 1.
+    pub max_attempts_per_step: u32,
+}
+
+/// `[limits]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitsConfig {
+    /// Longest message in.
+    pub max_message_bytes: usize,
+    /// Requests of one host in flight.
+    pub max_in_flight: usize,
+    /// Turns waiting in one session.
+    pub max_queued_turns: usize,
+}
+
+/// `[permission]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionConfig {
+    /// All rules, higher layers first.
+    pub rules: Vec<RuleText>,
+    /// `auto_ask`: what an ask rule means in auto.
+    pub auto_ask_denies: bool,
+    /// How long an approval waits while somebody can answer; `None` is for ever.
+    pub approval_timeout: Option<Duration>,
+    /// How long an ask waits while nobody can.
+    pub detached_wait: Duration,
+}
+
+/// `[shell]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShellConfig {
+    /// The shell to use instead of the one found.
+    pub path: Option<PathBuf>,
+    /// Globs of variables that commands do not get; names of resolved secrets are among them.
+    pub env_exclude: Vec<String>,
+    /// Output at which a foreground command is ended; 0 is off.
+    pub output_kill_bytes: u64,
+}

@@ -1,0 +1,86 @@
+//! Every default and cap, with its unit and its reason.
+
+use std::time::Duration;
+
+/// Longest message a host may send. Large enough for several base64 images in one prompt.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// Requests of one host in flight at once; more are answered `server_busy`.
+pub const MAX_IN_FLIGHT: usize = 256;
+/// Messages waiting for one host before live events are dropped.
+pub const HOST_QUEUE_MESSAGES: usize = 4096;
+/// Bytes waiting for one host before live events are dropped.
+pub const HOST_QUEUE_BYTES: usize = 16 << 20;
+/// Unwritten replies of one host above which reading from it pauses.
+pub const HOST_REPLY_BYTES: usize = 16 << 20;
+
+/// From the end of input, a signal or `shutdown` to the exit of a native server.
+pub const SHUTDOWN: Duration = Duration::from_secs(5);
+/// The same for ACP: its client libraries kill a server that takes longer.
+pub const ACP_SHUTDOWN: Duration = Duration::from_secs(2);
+/// What a running call gets after a cancel before it is abandoned.
+pub const TOOL_CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// What a command's processes get between TERM and KILL.
+pub const PROCESS_GRACE: Duration = Duration::from_secs(5);
+/// The part of that grace a cancelled call waits for.
+pub const PROCESS_GRACE_IN_CALL: Duration = Duration::from_secs(1);
+
+/// Turns waiting in one session.
+pub const MAX_QUEUED_TURNS: usize = 64;
+/// Prompts waiting in one ACP session.
+pub const MAX_QUEUED_PROMPTS: usize = 8;
+/// Calls of one agent running at once.
+pub const MAX_PARALLEL_CALLS: usize = 16;
+
+/// Model requests of one step, the first included.
+pub const MAX_ATTEMPTS: u32 = 10;
+/// First pause before a retry; doubled each time, up to [`RETRY_MAX`], plus up to a quarter at random.
+pub const RETRY_BASE: Duration = Duration::from_millis(500);
+/// Longest pause that is ours to choose.
+pub const RETRY_MAX: Duration = Duration::from_secs(32);
+/// A provider that asks for a longer wait than this has locked us out: the turn fails at once.
+pub const RETRY_SERVER_MAX: Duration = Duration::from_secs(300);
+/// Broken streams of one step before it fails.
+pub const MAX_STREAM_RECONNECTS: u32 = 5;
+/// Provider: until the connection stands.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Provider: until the response's headers are there.
+pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(300);
+/// Provider: silence in a stream.
+pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Identical calls in a row at which the model is reminded, by rising insistence.
+pub const REPEAT_REMINDERS: [u32; 3] = [3, 5, 8];
+/// Identical calls in a row at which the turn is stopped.
+pub const REPEAT_STOP: u32 = 12;
+/// Steps in a row whose calls were all rejected by validation, at which the turn is stopped.
+pub const INVALID_STOP: u32 = 12;
+
+/// Tool output in characters above which it is saved to a file and previewed.
+pub const OUTPUT_CHARS: usize = 50_000;
+/// The preview.
+pub const OUTPUT_PREVIEW_CHARS: usize = 2000;
+/// Text in one field of a display.
+pub const DISPLAY_BYTES: usize = 64 << 10;
+/// Files whose whole text goes with a diff.
+pub const DIFF_TEXT_BYTES: usize = 256 << 10;
+/// A resource's text in a prompt.
+pub const RESOURCE_TEXT_BYTES: usize = 256 << 10;
+/// Images are passed unscaled up to this size.
+pub const IMAGE_BYTES: usize = 3_932_160;
+
+/// Values above this size stand in a journal as a reference to a blob.
+pub const JOURNAL_INLINE_BYTES: usize = 64 << 10;
+/// Entries of a list page where the host names no limit.
+pub const PAGE: usize = 50;
+/// Entries of a list page at most.
+pub const PAGE_MAX: usize = 200;
+
+/// How long an approval waits while a host that can answer is attached.
+pub const APPROVAL_TIMEOUT: Duration = Duration::from_secs(86_400);
+/// How long an ask waits while no host that can answer is attached.
+pub const DETACHED_WAIT: Duration = Duration::from_secs(1800);
+
+/// One AGENTS.md file in the system prompt.
+pub const AGENTS_FILE_BYTES: usize = 256 << 10;
+/// All AGENTS.md files together.
+pub const AGENTS_TOTAL_BYTES: usize = 512 << 10;

@@ -1,0 +1,103 @@
+//! Narrow traits between layers that may not import each other. They are wired in `app`.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use longshore_protocol::id::{AgentId, HostId, SessionId};
+use tokio_util::sync::CancellationToken;
+
+use super::ask::{Ask, AskAnswer, AskOutcome, HostRefusal};
+use super::event::{DomainEvent, Stamped, StateRecord};
+use super::fault::Fault;
+
+/// Session to hub: hands an event to every host attached to its session. Never blocks.
+pub trait Publish: Send + Sync {
+    /// Events of one session come in the order things happened; durable ones are in the journal already.
+    fn publish(&self, event: Arc<Stamped>);
+}
+
+/// Hub to session: reads durable events back from a journal, loaded or not.
+pub trait EventLog: Send + Sync {
+    /// Durable events with a `seq` above `after`, in order, up to about `max_bytes` (at least one where there is any).
+    fn read_events(
+        &self,
+        session: &SessionId,
+        after: u64,
+        max_bytes: usize,
+    ) -> BoxFuture<'static, Result<Vec<Arc<Stamped>>, Fault>>;
+}
+
+/// Agent to journal: where an agent says what happened.
+pub trait EventSink: Send + Sync {
+    /// Emits a live event.
+    fn live(&self, agent: &AgentId, event: DomainEvent);
+
+    /// Writes a durable event to the journal (it has reached the kernel on return) and emits it.
+    ///
+    /// # Errors
+    /// Storage kinds: the event was neither kept nor shown.
+    fn durable(&self, agent: &AgentId, event: DomainEvent) -> Result<u64, Fault>;
+
+    /// Writes a state line; hosts do not see it.
+    fn state(&self, agent: &AgentId, record: StateRecord) -> Result<(), Fault>;
+
+    /// Returns once everything written so far is on the disk.
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>>;
+}
+
+/// Whether somebody can be asked in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    /// A host that can answer is attached.
+    Able,
+    /// Hosts are attached and none can answer.
+    Unable,
+    /// No host is attached.
+    Nobody,
+}
+
+/// The kinds of asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskKind {
+    /// Approvals.
+    Approval,
+    /// Questions.
+    Question,
+}
+
+/// Agent to hub: asks the hosts of a session.
+pub trait AskHost: Send + Sync {
+    /// Whether somebody could answer now.
+    fn ability(&self, session: &SessionId, kind: AskKind) -> Ability;
+
+    /// Puts an ask to every able host of its session, also to those that attach later; the first valid answer wins and
+    /// the others are told. Ends by an answer, by the waiting limits, or by `cancel` (withdrawn).
+    fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome>;
+}
+
+/// What a host said it can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostAbilities {
+    /// It answers approvals.
+    pub approvals: bool,
+    /// It answers questions.
+    pub questions: bool,
+}
+
+/// Face to hub: one connected host.
+pub trait HostConn: Send + Sync {
+    /// Its name in messages and status.
+    fn id(&self) -> &HostId;
+
+    /// What it can do.
+    fn abilities(&self) -> HostAbilities;
+
+    /// Puts an ask to it. Dropping the future tells the host that the ask is void.
+    fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>>;
+
+    /// Appends the event as complete lines for this host, each ended by a newline; nothing where it is not shown.
+    fn project(&self, event: &Stamped, out: &mut Vec<u8>);
+
+    /// Appends the marker that live events of a session were dropped after `from_seq`.
+    fn project_resync(&self, session: &SessionId, from_seq: u64, out: &mut Vec<u8>);
+}
