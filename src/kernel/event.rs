@@ -92,11 +92,6 @@ pub enum DomainEvent {
         /// What will begin it.
         input: Vec<ContentPart>,
     },
-    /// A queued turn was taken back before it began.
-    TurnDequeued {
-        /// The turn.
-        turn: TurnId,
-    },
     /// A turn begins.
     TurnStarted {
         /// The turn.

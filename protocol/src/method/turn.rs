@@ -1,0 +1,164 @@
+//! Turns, and what they work with.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{SessionId, TurnId};
+use crate::value::content::Input;
+use crate::value::failure::Failure;
+use crate::value::page::Page;
+use crate::value::todo::Todo;
+use crate::value::tool::ToolInfo;
+use crate::value::turn::{StopReason, TurnReason};
+use crate::value::usage::Usage;
+
+/// What happens to input that comes while a turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// It is refused: `session_busy`.
+    #[default]
+    Reject,
+    /// It becomes a turn of its own, after the others.
+    Queue,
+    /// It joins the running turn.
+    Steer,
+}
+
+/// Params of `turn/start`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The input.
+    pub input: Input,
+    /// What to do while a turn runs.
+    #[serde(default)]
+    pub when_busy: WhenBusy,
+}
+
+/// Whether a turn runs already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartState {
+    /// It begins now.
+    Running,
+    /// It waits.
+    Queued,
+    /// The input joined the running turn.
+    Steered,
+}
+
+/// Result of `turn/start`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartResult {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Whether it runs.
+    pub state: StartState,
+}
+
+/// Params of `turn/wait`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+}
+
+/// Result of `turn/wait`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitResult {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// How it ended.
+    pub reason: TurnReason,
+    /// What stopped the model.
+    pub stop_reason: StopReason,
+    /// The text of its last answer.
+    pub text: String,
+    /// Tokens it took.
+    pub usage: Usage,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+}
+
+/// What a steer does where no turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenIdle {
+    /// It starts one.
+    #[default]
+    Start,
+    /// It is refused: `no_active_turn`.
+    Reject,
+}
+
+/// Params of `turn/steer`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SteerParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The input.
+    pub input: Input,
+    /// What to do where no turn runs.
+    #[serde(default)]
+    pub when_idle: WhenIdle,
+}
+
+/// Result of `turn/steer`.
+pub type SteerResult = StartResult;
+
+/// Params of `turn/cancel`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn, running or queued; whatever runs where absent.
+    #[serde(default)]
+    pub turn_id: Option<TurnId>,
+}
+
+/// Result of `turn/cancel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelResult {
+    /// False where there was nothing to cancel.
+    pub cancelled: bool,
+}
+
+/// Params of `tool/list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolListParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// Where to go on.
+    #[serde(default)]
+    pub cursor: Option<String>,
+    /// Entries wanted.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// Result of `tool/list`.
+pub type ToolListResult = Page<ToolInfo>;
+
+/// Params of `todo/get`.
+pub type TodoGetParams = super::session::GetParams;
+
+/// Result of `todo/get`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TodoGetResult {
+    /// All entries.
+    pub todos: Vec<Todo>,
+}
