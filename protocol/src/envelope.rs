@@ -187,7 +187,14 @@ impl<'a> Message<'a> {
     }
 
     fn sort(envelope: Envelope<'a>) -> Self {
-        let Envelope { jsonrpc, id, method, params, result, error } = envelope;
+        let Envelope {
+            jsonrpc,
+            id,
+            method,
+            params,
+            result,
+            error,
+        } = envelope;
         let Some(method) = method else {
             let outcome = match (result, error.filter(|error| error.get() != "null")) {
                 (_, Some(error)) => Err(error),
@@ -210,7 +217,12 @@ impl<'a> Message<'a> {
     }
 
     fn invalid(id: Option<&RawValue>, reason: &'static str) -> Self {
-        Self::Invalid { id: id.and_then(RequestId::from_raw).unwrap_or_else(RequestId::null), reason }
+        Self::Invalid {
+            id: id
+                .and_then(RequestId::from_raw)
+                .unwrap_or_else(RequestId::null),
+            reason,
+        }
     }
 
     /// Tells "not JSON" from "not a message", and finds the id of the latter if there is one.
@@ -227,14 +239,18 @@ impl<'a> Message<'a> {
             return Self::invalid(None, "a message must be an object");
         }
         match serde_json::from_str::<IdOnly<'_>>(text) {
-            Ok(IdOnly { id }) => Self::invalid(id, "the method must be a string, and no member may occur twice"),
+            Ok(IdOnly { id }) => Self::invalid(
+                id,
+                "the method must be a string, and no member may occur twice",
+            ),
             Err(_) => Self::invalid(None, "no member may occur twice"),
         }
     }
 }
 
 fn is_version_2(raw: &RawValue) -> bool {
-    raw.get() == "\"2.0\"" || serde_json::from_str::<Cow<'_, str>>(raw.get()).is_ok_and(|text| text == "2.0")
+    raw.get() == "\"2.0\""
+        || serde_json::from_str::<Cow<'_, str>>(raw.get()).is_ok_and(|text| text == "2.0")
 }
 
 /// Whether a text is a batch (an array) rather than one message.
@@ -249,7 +265,10 @@ pub fn is_batch(text: &str) -> bool {
 ///
 /// # Errors
 /// When the text is not a JSON array.
-pub fn parse_batch(text: &str, max_entries: usize) -> Result<Option<Vec<&RawValue>>, serde_json::Error> {
+pub fn parse_batch(
+    text: &str,
+    max_entries: usize,
+) -> Result<Option<Vec<&RawValue>>, serde_json::Error> {
     struct Entries(usize);
 
     impl<'de> Visitor<'de> for Entries {
@@ -286,10 +305,16 @@ mod tests {
     fn sorted(text: &str) -> String {
         match Message::parse(text) {
             Message::Request { id, method, params } => {
-                format!("request {id} {method} {}", params.map_or("-", RawValue::get))
+                format!(
+                    "request {id} {method} {}",
+                    params.map_or("-", RawValue::get)
+                )
             }
             Message::Notification { method, params } => {
-                format!("notification {method} {}", params.map_or("-", RawValue::get))
+                format!(
+                    "notification {method} {}",
+                    params.map_or("-", RawValue::get)
+                )
             }
             Message::Response(Response { id, outcome }) => {
                 let id = id.map_or("-", RawValue::get);
@@ -306,16 +331,34 @@ mod tests {
     #[test]
     fn messages_are_sorted() {
         for (text, expected) in [
-            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1]}}"#, r#"request 1 m {"a":[1]}"#),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1]}}"#,
+                r#"request 1 m {"a":[1]}"#,
+            ),
             (r#" { "method" : "m" , "id" : "x" } "#, "request \"x\" m -"),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#, "request 1 m -"),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#, "request 1 m [1]"),
-            (r#"{"jsonrpc":"2\u002e0","id":1,"method":"\u006d"}"#, "request 1 m -"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#,
+                "request 1 m -",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#,
+                "request 1 m [1]",
+            ),
+            (
+                r#"{"jsonrpc":"2\u002e0","id":1,"method":"\u006d"}"#,
+                "request 1 m -",
+            ),
             (r#"{"id":1,"method":"","more":{}}"#, "request 1  -"),
             (r#"{"jsonrpc":"2.0","method":"m"}"#, "notification m -"),
             (r#"{"jsonrpc":"2.0","id":3,"result":null}"#, "result 3 null"),
-            (r#"{"jsonrpc":"2.0","id":3,"result":{},"error":null}"#, "result 3 {}"),
-            (r#"{"jsonrpc":"2.0","id":3,"result":null,"error":"no"}"#, "error 3 \"no\""),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"result":{},"error":null}"#,
+                "result 3 {}",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"result":null,"error":"no"}"#,
+                "error 3 \"no\"",
+            ),
             (r#"{"id":3,"error":null}"#, "result 3 null"),
             (r#"{"jsonrpc":"1.0","id":3,"result":1}"#, "result 3 1"),
             (r#"{"result":1}"#, "result - 1"),
@@ -350,9 +393,22 @@ mod tests {
 
     #[test]
     fn ids_keep_their_spelling() {
-        for id in ["-1", "1.5", "1.0", "1e3", "1e999", "18446744073709551616", r#""\u0061""#, r#""a b""#, "null", "-0"] {
+        for id in [
+            "-1",
+            "1.5",
+            "1.0",
+            "1e3",
+            "1e999",
+            "18446744073709551616",
+            r#""\u0061""#,
+            r#""a b""#,
+            "null",
+            "-0",
+        ] {
             let text = format!(r#"{{"id": {id} ,"method":"m"}}"#);
-            let Message::Request { id: read, .. } = Message::parse(&text) else { panic!("{text} is a request") };
+            let Message::Request { id: read, .. } = Message::parse(&text) else {
+                panic!("{text} is a request")
+            };
             assert_eq!(read.as_str(), id);
             assert_eq!(serde_json::to_string(&read).unwrap(), id);
             assert_eq!(serde_json::from_str::<RequestId>(id).unwrap(), read);
@@ -363,22 +419,37 @@ mod tests {
     #[test]
     fn deep_nesting_is_read_without_recursion() {
         let depth = 200_000;
-        let text = format!(r#"{{"id":1,"method":"m","params":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        let text = format!(
+            r#"{{"id":1,"method":"m","params":{}{}}}"#,
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
         assert!(matches!(Message::parse(&text), Message::Request { .. }));
-        assert!(matches!(Message::parse(&"[".repeat(depth)), Message::Malformed));
+        assert!(matches!(
+            Message::parse(&"[".repeat(depth)),
+            Message::Malformed
+        ));
     }
 
     #[test]
     fn a_method_without_escapes_is_borrowed() {
-        let Message::Notification { method, .. } = Message::parse(r#"{"method":"a/b"}"#) else { panic!() };
+        let Message::Notification { method, .. } = Message::parse(r#"{"method":"a/b"}"#) else {
+            panic!()
+        };
         assert!(matches!(method, Cow::Borrowed("a/b")));
     }
 
     #[test]
     fn batches_are_split_and_bounded() {
         assert!(is_batch(" [1]") && !is_batch("{}"));
-        let split = |text| parse_batch(text, 3).map(|e| e.map(|e| e.into_iter().map(RawValue::get).collect::<Vec<_>>()));
-        assert_eq!(split(r#"[ 1 , {"a":[]} ,"x"]"#).unwrap().unwrap(), ["1", r#"{"a":[]}"#, "\"x\""]);
+        let split = |text| {
+            parse_batch(text, 3)
+                .map(|e| e.map(|e| e.into_iter().map(RawValue::get).collect::<Vec<_>>()))
+        };
+        assert_eq!(
+            split(r#"[ 1 , {"a":[]} ,"x"]"#).unwrap().unwrap(),
+            ["1", r#"{"a":[]}"#, "\"x\""]
+        );
         assert!(split("[]").unwrap().unwrap().is_empty());
         assert!(split("[1,2,3,4,5]").unwrap().is_none());
         for text in ["[1", "[1,2,3,4,", "[1] 2", "[1,]", "{}"] {
