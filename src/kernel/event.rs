@@ -57,7 +57,7 @@ impl Stamped {
 /// What happened. *Live* events carry deltas of an item and are not kept; all others are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DomainEvent {
-    /// The session exists. First of all its events.
+    /// The session was made. Goes to every host, attached or not; not kept, since the journal's head says the same.
     SessionCreated {
         /// As it was made.
         session: Session,
@@ -352,7 +352,8 @@ impl DomainEvent {
     pub fn is_live(&self) -> bool {
         matches!(
             self,
-            Self::SessionStatus { .. }
+            Self::SessionCreated { .. }
+                | Self::SessionStatus { .. }
                 | Self::SessionUsage { .. }
                 | Self::StepRetrying { .. }
                 | Self::MessageDelta { .. }

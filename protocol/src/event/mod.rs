@@ -90,8 +90,8 @@ macro_rules! events {
 }
 
 events! {
-    /// A session exists. First of all its events.
-    SessionCreated => "session/created" durable { session::Created },
+    /// A session was made. Sent to every host, without a `seq`.
+    SessionCreated => "session/created" live { session::Created },
     /// Settings of a session changed.
     SessionUpdated => "session/updated" durable { session::Updated },
     /// What a session does changed.
