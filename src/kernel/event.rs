@@ -147,7 +147,7 @@ pub enum DomainEvent {
         /// Items already shown that the next attempt replaces.
         discard: Vec<String>,
     },
-    /// A model request has been answered and its items are complete; its calls follow.
+    /// A model request has been answered, and all its calls have ended.
     StepEnded {
         /// The turn.
         turn: TurnId,
@@ -337,6 +337,13 @@ pub enum StateRecord {
     Granted {
         /// The rule.
         grant: Grant,
+    },
+    /// A model request was answered; written before its calls run, so that a later crash does not lose the spending.
+    Spent {
+        /// Tokens it took.
+        usage: Usage,
+        /// Tokens the next request starts from.
+        context_tokens: u64,
     },
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
     ModelState {
