@@ -14,7 +14,7 @@ pub mod step;
 pub mod turn;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId};
 use longshore_protocol::value::content::ContentPart;
@@ -95,6 +95,8 @@ pub struct TurnCx {
     pub tools: Arc<Registry>,
     /// The rules.
     pub rules: Arc<RuleSet>,
+    /// What an ask rule means in auto.
+    pub auto_ask_denies: bool,
     /// How long an approval waits, for the host's information.
     pub approval_timeout: Option<std::time::Duration>,
     /// Where long outputs go.
@@ -132,28 +134,56 @@ impl Steers {
     }
 }
 
-/// What a session is doing and waiting for: written by the turn, read by everybody.
+/// What a session is doing now: written by the turn that runs, read by everybody.
 #[derive(Debug, Default)]
-pub struct Board(Mutex<(Status, WaitingFor)>);
+pub struct Board(Mutex<Posted>);
+
+/// What stands on a [`Board`].
+#[derive(Clone, Debug, Default)]
+pub struct Posted {
+    /// What the session does.
+    pub status: Status,
+    /// What it waits for.
+    pub waiting: WaitingFor,
+    /// The checklist.
+    pub todos: Arc<[Todo]>,
+    /// Tokens in the context.
+    pub context_tokens: u64,
+}
 
 impl Board {
-    /// The state now.
-    pub fn get(&self) -> (Status, WaitingFor) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What stands there.
+    pub fn get(&self) -> Posted {
+        self.lock().clone()
     }
 
-    /// Replaces the status where nothing is waited for.
-    pub fn set(&self, status: Status) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (status, WaitingFor::default());
+    /// Sets the status; nothing is waited for.
+    pub fn set_status(&self, status: Status) {
+        let mut posted = self.lock();
+        (posted.status, posted.waiting) = (status, WaitingFor::default());
+    }
+
+    /// Sets the checklist.
+    pub fn set_todos(&self, todos: Arc<[Todo]>) {
+        self.lock().todos = todos;
+    }
+
+    /// Sets the tokens in the context.
+    pub fn set_context(&self, tokens: u64) {
+        self.lock().context_tokens = tokens;
     }
 
     /// Changes what is waited for and says how hosts are told.
-    pub fn change(&self, change: impl FnOnce(&mut WaitingFor)) -> DomainEvent {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut state.1);
-        let waits = !state.1.approvals.is_empty() || !state.1.questions.is_empty();
-        state.0 = if waits { Status::Waiting } else { Status::Running };
-        DomainEvent::SessionStatus { status: state.0, waiting: state.1.clone() }
+    pub fn wait(&self, change: impl FnOnce(&mut WaitingFor)) -> DomainEvent {
+        let mut posted = self.lock();
+        change(&mut posted.waiting);
+        let waits = !posted.waiting.approvals.is_empty() || !posted.waiting.questions.is_empty();
+        posted.status = if waits { Status::Waiting } else { Status::Running };
+        DomainEvent::SessionStatus { status: posted.status, waiting: posted.waiting.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

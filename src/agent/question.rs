@@ -84,9 +84,9 @@ impl AskUser for Questioner {
             {
                 return AskOutcome::Unanswered { reason: format!("the question could not be recorded: {fault}") };
             }
-            sink.live(&agent, board.change(|waiting| waiting.questions.push(id.clone())));
+            sink.live(&agent, board.wait(|waiting| waiting.questions.push(id.clone())));
             let outcome = asks.ask(Arc::new(Ask::Question(request)), cancel).await;
-            sink.live(&agent, board.change(|waiting| waiting.questions.retain(|open| *open != id)));
+            sink.live(&agent, board.wait(|waiting| waiting.questions.retain(|open| *open != id)));
             let resolved = DomainEvent::QuestionResolved { question: id, outcome: outcome.resolution() };
             if let Err(fault) = sink.durable(&agent, resolved) {
                 tracing::error!(%fault, "the end of a question could not be recorded");

@@ -14,7 +14,7 @@ use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall, Part};
 use crate::provider::assemble::{Assembler, Generated};
 use crate::provider::error::{ErrorClass, ProviderError};
-use crate::provider::retry::{Decision, Retries};
+use crate::provider::retry::{Budget, Decision};
 use crate::provider::{Delta, ModelRequest};
 
 /// What came of a step's request.
@@ -51,10 +51,11 @@ impl Agent {
     /// The fault the turn fails with: the last provider error, or a storage fault.
     pub(super) async fn request(&mut self, cx: &TurnCx, step: u32) -> Result<Answer, Fault> {
         cx.sink.durable(&self.id, DomainEvent::StepStarted { turn: cx.turn.clone(), step })?;
-        let mut retries = Retries::new(cx.limits.max_attempts_per_step);
+        let mut budget = Budget::new(cx.limits.max_attempts_per_step);
+        let mut attempt = 1;
         let mut media = Media::Kept;
         loop {
-            let request = self.model_request(cx, retries.attempt(), media);
+            let request = self.model_request(cx, attempt, media);
             let mut shown = Shown::default();
             let mut assembler = Assembler::new();
             let outcome = tokio::select! {
@@ -70,28 +71,33 @@ impl Agent {
                 Ok(Ok(answer)) => return Ok(Answer::Whole(self.take(cx, answer, shown)?)),
                 Ok(Err(error)) | Err(error) => error,
             };
-            tracing::warn!(class = ?error.class, attempt = retries.attempt(), %error, "model request failed");
+            tracing::warn!(class = ?error.class, attempt, %error, "model request failed");
             let about_media = matches!(error.class, ErrorClass::ImageRejected | ErrorClass::RequestTooLarge);
             let delay = if about_media && media == Media::Kept && self.context.has_images() {
                 media = Media::Stripped;
-                retries.again();
                 Duration::ZERO
             } else {
-                match retries.after(&error, jitter()) {
+                let begun = !shown.items.is_empty() || !shown.calls.is_empty();
+                match budget.decide(&error, begun, jitter(), cx.clock.now()) {
                     Decision::After(delay) => delay,
-                    Decision::GiveUp { retry_after } => {
+                    Decision::GiveUp { retry_at } => {
                         self.interrupt(cx, step, FinishReason::Error)?;
-                        return Err(give_up(cx, error, retry_after));
+                        let fault = error.into_fault();
+                        return Err(match retry_at {
+                            Some(at) => fault.with("retryAt", at.to_string()),
+                            None => fault,
+                        });
                     }
                 }
             };
+            attempt += 1;
             cx.sink.live(
                 &self.id,
                 DomainEvent::StepRetrying {
                     turn: cx.turn.clone(),
                     step,
-                    attempt: retries.attempt(),
-                    max_attempts: cx.limits.max_attempts_per_step,
+                    attempt,
+                    max_attempts: budget.max_attempts(),
                     delay_ms: delay.as_millis() as u64,
                     error: error.into_fault().to_failure(),
                     discard: shown.ids(),
@@ -116,7 +122,7 @@ impl Agent {
         ModelRequest {
             session: self.session.clone(),
             lane: Arc::from(self.id.as_str()),
-            cwd: cx.workspace.cwd().to_string_lossy().into(),
+            cwd: cx.workspace.cwd.to_string_lossy().into(),
             script: cx.script.clone(),
             system: self.system.clone().unwrap_or_else(|| Arc::from("")),
             messages,
@@ -203,6 +209,7 @@ impl Agent {
             self.context.reported(usage.total());
         }
         let context_tokens = self.context.tokens();
+        cx.board.set_context(context_tokens);
         cx.sink.state(&self.id, StateRecord::Spent { usage, context_tokens })?;
         if let Some(value) = cx.model.state(&self.session) {
             cx.sink.state(&self.id, StateRecord::ModelState { key: cx.model.info().id.clone(), value })?;
@@ -314,17 +321,6 @@ impl Shown {
 impl ShownCall {
     fn delta(&self, offset: u64, text: String) -> DomainEvent {
         DomainEvent::ToolDelta { call: self.id.clone(), name: self.name.clone(), offset, text }
-    }
-}
-
-fn give_up(cx: &TurnCx, error: ProviderError, retry_after: Option<Duration>) -> Fault {
-    let fault = error.into_fault();
-    match retry_after {
-        Some(wait) => {
-            let at = super::turn::now(cx).plus_ms(wait.as_millis() as i64);
-            fault.with("retryAt", at.to_string())
-        }
-        None => fault,
     }
 }
 

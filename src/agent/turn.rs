@@ -9,13 +9,14 @@ use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReas
 use longshore_protocol::value::usage::Usage;
 
 use super::call::{BatchEnd, run_batch};
-use super::repeat::Streak;
+use super::context::prompt;
+use super::repeat::{Advice, Streak};
 use super::step::{Answer, Whole};
 use super::{Agent, TurnCx};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
+use crate::kernel::limits::REPEAT_STOP;
 use crate::kernel::message::{Message, MessageOrigin, Part};
-use crate::kernel::time::Timestamp;
 
 /// What begins a turn.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Agent {
     }
 
     async fn run_steps(&mut self, cx: &TurnCx, input: TurnInput, progress: &mut Progress) -> Result<End, Fault> {
-        self.begin(cx, input)?;
+        self.begin(cx, input).await?;
         let mut streak = Streak::default();
         let mut step = 0;
         loop {
@@ -102,16 +103,17 @@ impl Agent {
         }
     }
 
-    fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
+    async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
         let TurnInput { origin, shown, parts } = input;
         cx.sink.durable(&self.id, DomainEvent::TurnStarted { turn: cx.turn.clone(), origin, input: shown })?;
         if self.system.is_none() {
-            self.system = Some(super::context::prompt::render(&cx.surroundings, &cx.workspace));
-        }
-        if std::mem::take(&mut self.interrupted) && !self.context.is_empty() {
-            self.remind(cx, INTERRUPTED)?;
+            let (surroundings, cwd) = (cx.surroundings.clone(), cx.workspace.cwd.to_owned());
+            self.system = Some(crate::os::blocking::run(move || prompt::render(&surroundings, &cwd)).await);
         }
         self.context.push(Message::User { parts, origin: MessageOrigin::User });
+        if std::mem::take(&mut self.interrupted) {
+            self.remind(cx, INTERRUPTED)?;
+        }
         Ok(())
     }
 
@@ -158,11 +160,19 @@ impl Agent {
             };
             return Ok(Some(End::Stopped(stop)));
         }
-        let (results, end) = run_batch(self, cx, &calls, finish, streak).await;
+        let (results, advice, end) = run_batch(self, cx, &calls, finish, streak).await;
         self.context.push_exchange(Message::Assistant { parts, calls, partial: false }, results);
         match end {
             BatchEnd::Done => {
                 cx.sink.durable(&self.id, ended)?;
+                match advice {
+                    Advice::None => {}
+                    Advice::Remind(text) => self.remind(cx, text)?,
+                    Advice::Stop(text) => {
+                        self.remind(cx, text)?;
+                        return Err(repeated());
+                    }
+                }
                 match finish {
                     FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other => Ok(None),
                     FinishReason::Truncated => Ok(Some(End::Stopped(StopReason::MaxTokens))),
@@ -207,14 +217,14 @@ impl Progress {
     }
 }
 
-/// The time now.
-pub(super) fn now(cx: &TurnCx) -> Timestamp {
-    cx.clock.now()
-}
-
 fn max_steps(limit: u32) -> Fault {
     let message = format!(
         "the turn took its {limit} steps without coming to an end; start another, or raise loop.max_steps_per_turn"
     );
     Fault::new(ErrorKind::MaxSteps, message).with("name", "max_steps_per_turn").with("value", limit)
+}
+
+fn repeated() -> Fault {
+    let message = format!("the model made the same call {REPEAT_STOP} times in a row, so the turn was stopped");
+    Fault::new(ErrorKind::LimitExceeded, message).with("name", "identical_calls").with("value", REPEAT_STOP)
 }

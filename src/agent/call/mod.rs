@@ -15,7 +15,6 @@ mod schedule;
 use std::pin::pin;
 use std::sync::Arc;
 
-use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::turn::FinishReason;
 use tokio::task::JoinSet;
 
@@ -29,7 +28,7 @@ use super::repeat::{Advice, Streak};
 use super::{Agent, TurnCx};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
-use crate::kernel::limits::{MAX_PARALLEL_CALLS, REPEAT_STOP, TOOL_CANCEL_GRACE};
+use crate::kernel::limits::{MAX_PARALLEL_CALLS, TOOL_CANCEL_GRACE};
 use crate::kernel::message::{Message, ModelCall};
 use crate::tool::{Effect, Outcome};
 
@@ -50,7 +49,7 @@ pub(super) async fn run_batch(
     calls: &[ModelCall],
     finish: FinishReason,
     streak: &mut Streak,
-) -> (Vec<Message>, BatchEnd) {
+) -> (Vec<Message>, Advice, BatchEnd) {
     let prepared: Vec<Prepared> = calls.iter().map(|call| prepare::prepare(cx, call, finish)).collect();
     let keys: Vec<String> = prepared.iter().map(|call| call.key.clone()).collect();
     let mut batch = Batch {
@@ -72,8 +71,8 @@ pub(super) async fn run_batch(
     }
     batch.finish(agent, cx).await;
     agent.ids.questions = batch.questioner.asked();
-    let advice = streak.observe(&keys);
-    batch.into_results(agent, cx, advice)
+    let (results, end) = batch.into_results(agent, cx);
+    (results, streak.observe(&keys), end)
 }
 
 struct Batch<'a> {
@@ -230,7 +229,7 @@ impl Batch<'_> {
     }
 
     /// Closes whatever is still open and gives the results in the provider's order.
-    fn into_results(mut self, agent: &mut Agent, cx: &TurnCx, advice: Advice) -> (Vec<Message>, BatchEnd) {
+    fn into_results(mut self, agent: &mut Agent, cx: &TurnCx) -> (Vec<Message>, BatchEnd) {
         if cx.cancel.is_cancelled() && matches!(self.end, BatchEnd::Done) {
             self.end = BatchEnd::Cancelled;
         }
@@ -246,15 +245,7 @@ impl Batch<'_> {
             };
             self.complete(agent, cx, n, Finished::unrun(outcome));
         }
-        let mut results: Vec<Message> = self.results.into_iter().flatten().collect();
-        if let (Advice::Remind(text) | Advice::Stop(text), Some(Message::ToolResult { note, .. })) =
-            (advice, results.last_mut())
-        {
-            *note = Some(note.take().map_or_else(|| text.to_owned(), |note| format!("{note}\n{text}")));
-        }
-        if matches!(advice, Advice::Stop(_)) && matches!(self.end, BatchEnd::Done) {
-            self.end = BatchEnd::Failed(repeated());
-        }
+        let results = self.results.into_iter().flatten().collect();
         (results, self.end)
     }
 }
@@ -271,14 +262,10 @@ impl Agent {
         match effect {
             Effect::SetTodos(todos) => {
                 self.todos = Arc::from(todos.clone());
+                cx.board.set_todos(self.todos.clone());
                 cx.sink.durable(&self.id, DomainEvent::TodoUpdated { todos })?;
             }
         }
         Ok(())
     }
-}
-
-fn repeated() -> Fault {
-    let message = format!("the model made the same call {REPEAT_STOP} times in a row, so the turn was stopped");
-    Fault::new(ErrorKind::LimitExceeded, message).with("name", "identical_calls").with("value", REPEAT_STOP)
 }

@@ -18,7 +18,7 @@ use crate::kernel::fault::Fault;
 use crate::kernel::message::ModelCall;
 use crate::kernel::port::{Ability, AskKind};
 use crate::kernel::rule::Grant;
-use crate::permission::{Facts, Verdict, decide, grant_for};
+use crate::permission::{Answer, Facts, Verdict, decide, grant_for};
 use crate::tool::Outcome;
 
 /// The decision about a call.
@@ -73,18 +73,20 @@ impl<'a> Desk<'a> {
 
     /// Decides.
     pub(super) async fn decide(self, resolved: Box<Resolved>) -> Permit {
-        match self.judge(&resolved) {
-            Verdict::Allow { policy } => {
-                tracing::info!(call = %self.call.id, tool = %resolved.name, policy, "call allowed");
-                Permit::Run { resolved, grant: None, approval_used: false }
-            }
-            Verdict::Deny { policy, message, .. } => {
-                tracing::info!(call = %self.call.id, tool = %resolved.name, policy, "call denied");
-                refused(denied(&message), Stop::No, Used::No)
-            }
-            Verdict::Ask { policy, message, rule } => {
-                let reason = ApprovalReason { policy: policy.to_owned(), message, rule };
-                self.ask(resolved, reason).await
+        let verdict = self.judge(&resolved);
+        tracing::info!(
+            call = %self.call.id,
+            tool = %resolved.name,
+            policy = verdict.policy,
+            answer = ?verdict.answer,
+            "call judged"
+        );
+        match verdict.answer.clone() {
+            Answer::Allow => Permit::Run { resolved, grant: None, approval_used: false },
+            Answer::Deny { advice } => refused(denied(&format!("{} {advice}", verdict.reason)), Stop::No, Used::No),
+            Answer::Ask { grantable } => {
+                let grant = grantable.then(|| grant_for(&resolved.name, &resolved.subject, &resolved.accesses));
+                self.ask(resolved, verdict.approval_reason(), grant.flatten()).await
             }
         }
     }
@@ -95,18 +97,18 @@ impl<'a> Desk<'a> {
             subject: &resolved.subject,
             accesses: &resolved.accesses,
             mode: *self.cx.mode.borrow(),
-            in_work_tree: self.cx.workspace.in_work_tree(),
+            in_git_tree: self.cx.workspace.in_work_tree(),
+            auto_ask_denies: self.cx.auto_ask_denies,
         };
         decide(&facts, &self.cx.rules, &self.grants)
     }
 
-    async fn ask(self, resolved: Box<Resolved>, reason: ApprovalReason) -> Permit {
+    async fn ask(self, resolved: Box<Resolved>, reason: ApprovalReason, grant: Option<Grant>) -> Permit {
         if let Some(why) = self.nobody() {
             tracing::info!(call = %self.call.id, policy = reason.policy, "call denied, since nobody can be asked");
             let message = format!("{} needs an approval ({}), and {why}. It was not run.", resolved.name, reason.message);
             return refused(denied(&message), Stop::No, Used::No);
         }
-        let grant = grant_for(&resolved.name, &resolved.subject, &resolved.accesses);
         let request = self.request(&resolved, reason, grant.as_ref());
         let outcome = match self.put(&request, &resolved).await {
             Ok(outcome) => outcome,
@@ -160,7 +162,7 @@ impl<'a> Desk<'a> {
     async fn put(&self, request: &ApprovalRequest, resolved: &Resolved) -> Result<AskOutcome, Fault> {
         let (sink, board, id) = (&self.cx.sink, &self.cx.board, &self.approval);
         sink.durable(&self.agent, DomainEvent::ApprovalRequested { request: request.clone() })?;
-        sink.live(&self.agent, board.change(|waiting| waiting.approvals.push(id.clone())));
+        sink.live(&self.agent, board.wait(|waiting| waiting.approvals.push(id.clone())));
         let asked = self.cx.asks.ask(Arc::new(Ask::Approval(request.clone())), self.cx.cancel.clone());
         let outcome = tokio::select! {
             biased;
@@ -173,7 +175,7 @@ impl<'a> Desk<'a> {
             }
             _ => (None, None),
         };
-        sink.live(&self.agent, board.change(|waiting| waiting.approvals.retain(|open| open != id)));
+        sink.live(&self.agent, board.wait(|waiting| waiting.approvals.retain(|open| open != id)));
         let resolved =
             DomainEvent::ApprovalResolved { approval: id.clone(), outcome: outcome.resolution(), option, feedback };
         sink.durable(&self.agent, resolved)?;
@@ -187,7 +189,7 @@ impl<'a> Desk<'a> {
                 // The session is going away; the ask ends with its turn.
                 std::future::pending::<()>().await;
             }
-            if matches!(self.judge(resolved), Verdict::Allow { .. }) {
+            if self.judge(resolved).answer == Answer::Allow {
                 return;
             }
         }
@@ -232,18 +234,21 @@ impl<'a> Desk<'a> {
             return Permit::Run { resolved, grant, approval_used: true };
         };
         let told = format!("The user changed the arguments before approving; the call ran with {input}.");
+        let shown = resolved.drawn.input.clone();
         let who = (self.session.clone(), self.agent.clone());
         let prepared = prepare_edited(self.cx, &resolved.name, input);
         match resolve::resolve(self.cx, &who, &self.todos, prepared).await {
             Err(refusal) => refused(refusal.outcome, Stop::No, Used::Yes),
-            Ok(mut edited) => match self.judge(&edited) {
-                Verdict::Deny { message, .. } => refused(denied(&message), Stop::No, Used::Yes),
-                Verdict::Allow { .. } | Verdict::Ask { .. } => {
-                    edited.note = Some(told);
-                    // The rule on offer was about the arguments as they were shown, so it is not kept for others.
-                    Permit::Run { resolved: edited, grant: None, approval_used: true }
+            Ok(mut edited) => {
+                let verdict = self.judge(&edited);
+                if let Answer::Deny { advice } = verdict.answer {
+                    return refused(denied(&format!("{} {advice}", verdict.reason)), Stop::No, Used::Yes);
                 }
-            },
+                edited.note = Some(told);
+                // The rule on offer was about the arguments as they were shown, so it is not kept for others.
+                let grant = grant.filter(|_| edited.drawn.input == shown);
+                Permit::Run { resolved: edited, grant, approval_used: true }
+            }
         }
     }
 }
