@@ -78,9 +78,14 @@ impl Command {
 
     /// Adds variables to the environment; a later value of a name wins.
     #[must_use]
-    pub fn env<K: Into<OsString>, V: Into<OsString>>(mut self, vars: impl IntoIterator<Item = (K, V)>) -> Self {
-        self.env
-            .extend(vars.into_iter().map(|(name, value)| (name.into(), value.into())));
+    pub fn env<K: Into<OsString>, V: Into<OsString>>(
+        mut self,
+        vars: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.env.extend(
+            vars.into_iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
         self
     }
 
@@ -154,7 +159,10 @@ impl Command {
 /// Whether a process could be started in a directory.
 pub(super) fn check_dir(dir: &Path) -> io::Result<()> {
     if !dir.is_absolute() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path is not absolute",
+        ));
     }
     if !fs::metadata(dir).map_err(|error| error.source)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -203,7 +211,9 @@ pub enum SpawnError {
 
 /// The value of a variable in a NUL-separated environment block.
 pub(super) fn value_in_block<'a>(block: &'a [u8], name: &OsStr) -> Option<&'a [u8]> {
-    block
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(name.as_encoded_bytes())?.strip_prefix(b"="))
+    block.split(|byte| *byte == 0).find_map(|entry| {
+        entry
+            .strip_prefix(name.as_encoded_bytes())?
+            .strip_prefix(b"=")
+    })
 }

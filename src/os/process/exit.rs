@@ -107,7 +107,10 @@ mod tests {
             (Status::Signal(40), "signal 40 (168)", Some(168)),
             (Status::Unknown, "unknown status", None),
         ] {
-            assert_eq!((status.to_string().as_str(), status.shell_code()), (text, code));
+            assert_eq!(
+                (status.to_string().as_str(), status.shell_code()),
+                (text, code)
+            );
         }
     }
 }

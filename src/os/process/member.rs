@@ -59,7 +59,9 @@ impl Members {
 #[cfg(target_os = "linux")]
 pub(super) fn kill_exactly(key: ProcessKey) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
-    let Some(pid) = Pid::from_raw(key.pid) else { return };
+    let Some(pid) = Pid::from_raw(key.pid) else {
+        return;
+    };
     let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else {
         return;
     };

@@ -23,7 +23,9 @@ impl Processes {
         let mut child_exits = tokio::signal::unix::signal(kind)?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let inner = self.inner();
-        inner.adopts_orphans.store(true, std::sync::atomic::Ordering::SeqCst);
+        inner
+            .adopts_orphans
+            .store(true, std::sync::atomic::Ordering::SeqCst);
         let dropped = inner.dropped.clone();
         let weak = Arc::downgrade(inner);
         inner.tracker.spawn(async move {
@@ -58,13 +60,22 @@ impl Inner {
         let _none_unregistered = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let registered: HashSet<i32> = {
             let children = self.children();
-            children.values().map(|child| child.pid.as_raw_nonzero().get()).collect()
+            children
+                .values()
+                .map(|child| child.pid.as_raw_nonzero().get())
+                .collect()
         };
         let strangers = super::table::own_children().unwrap_or_default();
-        for pid in strangers.into_iter().filter(|pid| !registered.contains(pid)) {
+        for pid in strangers
+            .into_iter()
+            .filter(|pid| !registered.contains(pid))
+        {
             if let Some(pid) = Pid::from_raw(pid) {
                 // Nothing to do for one that still runs.
-                let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+                let _ = waitid(
+                    WaitId::Pid(pid),
+                    WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+                );
             }
         }
     }

@@ -5,23 +5,19 @@
 use std::time::Duration;
 
 use super::*;
-use crate::os::env::{Env, current_exe};
-
-/// Set in the copy.
-const IN_COPY: &str = "LONGSHORE_TEST_ORPHANS";
+use crate::os::test_copy;
 
 #[tokio::test]
 async fn orphans_are_reaped_and_statuses_are_not_stolen() {
-    if Env::of_process().get(IN_COPY).is_some() {
+    if test_copy::is_copy() {
         return in_the_copy().await;
     }
     let processes = Processes::new(None);
     let test = "os::process::orphans_tests::orphans_are_reaped_and_statuses_are_not_stolen";
-    let command = Command::new(current_exe().unwrap(), "/")
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env([(IN_COPY, "1"), ("PATH", "/usr/bin:/bin")]);
-    let done = processes.spawn(command).await.unwrap().collect(1 << 20).await;
-    let output = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    let running = processes.spawn(test_copy::command(test)).await.unwrap();
+    let done = running.collect(1 << 20).await;
+    let output =
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(done.exit.status.is_success(), "{output}");
     assert!(output.contains("1 passed"), "{output}");
 }
@@ -37,7 +33,12 @@ async fn in_the_copy() {
     // Orphans that end at once, among children whose statuses matter.
     for n in 0..30 {
         let script = format!("setsid true & setsid sh -c 'sleep 0.01' & exit {n}");
-        let done = processes.spawn(sh(script)).await.unwrap().collect(100).await;
+        let done = processes
+            .spawn(sh(script))
+            .await
+            .unwrap()
+            .collect(100)
+            .await;
         assert_eq!(done.exit.status, Status::Code(n));
     }
     // Each exit wakes the reaper, so the zombies go as soon as they are seen; waiting for it is waiting for messages
@@ -51,9 +52,21 @@ async fn in_the_copy() {
     }
     // One that left its group, dropped its environment and lost its parents is ours nevertheless.
     let script = "env -i /usr/bin/setsid /bin/sh -c '(echo alive; exec sleep 60) & exit' & wait";
-    let done = processes.spawn(sh(script.to_owned())).await.unwrap().collect(100).await;
-    assert_eq!((done.stdout.as_slice(), done.exit.left_running), (b"alive\n".as_slice(), 0));
+    let done = processes
+        .spawn(sh(script.to_owned()))
+        .await
+        .unwrap()
+        .collect(100)
+        .await;
+    assert_eq!(
+        (done.stdout.as_slice(), done.exit.left_running),
+        (b"alive\n".as_slice(), 0)
+    );
     assert_eq!(super::table::own_children().unwrap().len(), 1);
     processes.kill_all(Duration::from_secs(5)).await;
-    assert!(super::table::Snapshot::take().trees(|entry| entry.parent == std::process::id() as i32).is_empty());
+    assert!(
+        super::table::Snapshot::take()
+            .trees(|entry| entry.parent == std::process::id() as i32)
+            .is_empty()
+    );
 }

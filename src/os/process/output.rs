@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use futures::stream::{SelectAll, StreamExt};
@@ -43,6 +43,9 @@ pub struct Chunk {
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     pipes: SelectAll<Pipe>,
+    /// Pipes whose output is no longer wanted. They stay open until this is dropped: closing them would end what still
+    /// writes by SIGPIPE, before anyone has counted it.
+    unwanted: Vec<Pipe>,
 }
 
 impl Outputs {
@@ -56,6 +59,15 @@ impl Outputs {
             failed: false,
         });
         Ok(())
+    }
+
+    /// Begins to note which pipe becomes readable first. To be called when all are added and the child has not started
+    /// yet; without it the order of what is written before the first [`Self::next`] would be unknown.
+    pub(super) fn listen(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        // Nothing can have been written, so this only leaves each pipe's own waker with the system's events.
+        let nothing = self.pipes.poll_next_unpin(&mut cx);
+        debug_assert!(nothing.is_pending() || self.pipes.is_empty());
     }
 
     /// Whether all have ended.
@@ -74,14 +86,15 @@ impl Outputs {
     /// Takes a pipe out, for an owner that reads it in its own way.
     pub(super) fn take(&mut self, stream: Stream) -> Option<OwnedFd> {
         let pipes = std::mem::take(&mut self.pipes);
-        let (taken, kept): (Vec<_>, Vec<_>) = pipes.into_iter().partition(|pipe| pipe.stream == stream);
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            pipes.into_iter().partition(|pipe| pipe.stream == stream);
         self.pipes.extend(kept);
         taken.into_iter().next().map(|pipe| pipe.fd.into_inner())
     }
 
-    /// Closes all pipes, after reading what is in them at this moment: no more than that, however fast something
-    /// still writes.
-    pub(super) fn close(&mut self) -> Vec<Chunk> {
+    /// Ends all pipes, after reading what is in them at this moment: no more than that, however fast something still
+    /// writes.
+    pub(super) fn finish(&mut self) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for mut pipe in std::mem::take(&mut self.pipes) {
             let mut n_left = rustix::io::ioctl_fionread(pipe.fd.get_ref()).unwrap_or(0) as usize;
@@ -89,11 +102,15 @@ impl Outputs {
                 match pipe.read() {
                     Ok(bytes) if !bytes.is_empty() => {
                         n_left = n_left.saturating_sub(bytes.len());
-                        chunks.push(Chunk { stream: pipe.stream, bytes });
+                        chunks.push(Chunk {
+                            stream: pipe.stream,
+                            bytes,
+                        });
                     }
                     Ok(_) | Err(_) => break,
                 }
             }
+            self.unwanted.push(pipe);
         }
         chunks
     }
@@ -117,7 +134,8 @@ impl Pipe {
 fn read_once(fd: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<Bytes> {
     buffer.clear();
     buffer.reserve_exact(READ_BYTES);
-    let n = rustix::io::retry_on_intr(|| rustix::io::read(fd, rustix::buffer::spare_capacity(buffer)))?;
+    let n =
+        rustix::io::retry_on_intr(|| rustix::io::read(fd, rustix::buffer::spare_capacity(buffer)))?;
     Ok(if n <= COPY_BYTES {
         Bytes::copy_from_slice(buffer)
     } else {

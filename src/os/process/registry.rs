@@ -89,7 +89,9 @@ impl Processes {
     pub async fn end_marked(&self, name: &str, value: &str, grace: Duration) -> usize {
         let kill_at = Instant::now() + grace;
         self.inner
-            .end_found(kill_at, |snapshot| snapshot.trees(|entry| entry.has_env(name, value)))
+            .end_found(kill_at, |snapshot| {
+                snapshot.trees(|entry| entry.has_env(name, value))
+            })
             .await
     }
 
@@ -108,7 +110,9 @@ impl Processes {
         if self.inner.adopts_orphans.load(Ordering::SeqCst) {
             let own = std::process::id() as i32;
             self.inner
-                .end_found(kill_at, |snapshot| snapshot.trees(|entry| entry.parent == own))
+                .end_found(kill_at, |snapshot| {
+                    snapshot.trees(|entry| entry.parent == own)
+                })
                 .await;
         }
     }
@@ -125,7 +129,10 @@ impl Processes {
 }
 
 impl Inner {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that starts a process")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that starts a process"
+    )]
     fn spawn(self: Arc<Self>, command: &Command) -> Result<Running, SpawnError> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(SpawnError::Closed);
@@ -147,6 +154,7 @@ impl Inner {
             Stderr::Captured => capture(Stream::Stderr)?,
             Stderr::Inherited => Stdio::inherit(),
         };
+        outputs.listen();
         let (child_stdin, own_stdin) = match command.stdin {
             Stdin::Null => (Stdio::null(), None),
             Stdin::Piped => {
@@ -167,7 +175,9 @@ impl Inner {
             .process_group(0);
         let proc = {
             let _unregistered = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-            let child = os_command.spawn().map_err(|error| command.explain(&program, error))?;
+            let child = os_command
+                .spawn()
+                .map_err(|error| command.explain(&program, error))?;
             let pid = Pid::from_raw(child.id() as i32)
                 .ok_or_else(|| io::Error::other("the system gave a child no id"))?;
             self.restore_limit(pid);
@@ -176,7 +186,8 @@ impl Inner {
             self.children().insert(serial, Arc::clone(&proc));
             let registry = Arc::clone(&self);
             let done = move || drop(registry.children().remove(&serial));
-            self.tracker.spawn(supervise(Arc::clone(&proc), self.scanner.clone(), done));
+            self.tracker
+                .spawn(supervise(Arc::clone(&proc), self.scanner.clone(), done));
             proc
         };
         if self.is_closed.load(Ordering::SeqCst) {
@@ -190,7 +201,11 @@ impl Inner {
     fn restore_limit(&self, pid: Pid) {
         if let Some(OriginalLimit(limit)) = &self.child_limit {
             // A child that has exited already needs none.
-            let _ = rustix::process::prlimit(Some(pid), rustix::process::Resource::Nofile, limit.clone());
+            let _ = rustix::process::prlimit(
+                Some(pid),
+                rustix::process::Resource::Nofile,
+                limit.clone(),
+            );
         }
     }
 

@@ -20,7 +20,7 @@ pub struct Running {
     proc: Arc<Proc>,
     phase: watch::Receiver<Phase>,
     outputs: Outputs,
-    /// Read when the pipes were closed, not given out yet.
+    /// Read when the drain was over, not given out yet.
     last_chunks: VecDeque<Chunk>,
     read_error: Option<io::Error>,
     stdin: Option<pipe::Sender>,
@@ -115,7 +115,7 @@ impl Running {
                 // The deadline comes first: output without end must not push it aside.
                 biased;
                 () = at(until) => {
-                    let chunks = self.outputs.close();
+                    let chunks = self.outputs.finish();
                     self.last_chunks.extend(chunks);
                 }
                 item = self.outputs.next() => match item {
@@ -144,7 +144,9 @@ impl Running {
     /// Can be dropped and called again, at the cost of the output dropped meanwhile.
     pub async fn wait(&mut self) -> Exit {
         while self.next_output().await.is_some() {}
-        self.proc.settled().await
+        let exit = self.proc.settled().await;
+        self.outputs = Outputs::default();
+        exit
     }
 
     /// Waits for the end while keeping the beginning of each stream.

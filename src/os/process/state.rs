@@ -4,7 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process_group,
+    waitid,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -174,7 +177,9 @@ impl Proc {
 
     /// Never this process's own group, nor an id that means something else to `kill`.
     fn is_foreign_group(&self) -> bool {
-        !self.pid.is_init() && self.pid != rustix::process::getpgrp() && self.pid != rustix::process::getpid()
+        !self.pid.is_init()
+            && self.pid != rustix::process::getpgrp()
+            && self.pid != rustix::process::getpid()
     }
 
     fn leader(&self) -> MutexGuard<'_, Leader> {

@@ -104,7 +104,8 @@ async fn end_tree(proc: &Proc, scanner: &Scanner) {
     while has_grace {
         let added = members.update(&tree_of(proc, &snapshot, &members));
         let group = proc.pid.as_raw_nonzero().get();
-        let strays = |key: ProcessKey| added.contains(&key) && snapshot.group_of(key) != Some(group);
+        let strays =
+            |key: ProcessKey| added.contains(&key) && snapshot.group_of(key) != Some(group);
         members.signal(Signal::TERM, strays);
         members.signal(Signal::CONT, strays);
         if proc.has_exited() && members.is_empty() {
@@ -157,7 +158,10 @@ async fn end_survivors(proc: &Proc, scanner: &Scanner) -> usize {
     }
     let group = proc.pid.as_raw_nonzero().get();
     let start = Instant::now();
-    let kill_at = proc.kill_at().unwrap_or(start + SURVIVOR_GRACE).min(start + SURVIVOR_GRACE);
+    let kill_at = proc
+        .kill_at()
+        .unwrap_or(start + SURVIVOR_GRACE)
+        .min(start + SURVIVOR_GRACE);
     let give_up = kill_at.max(start) + AFTER_KILL;
     let mut members = Members::default();
     let mut n_left = None;

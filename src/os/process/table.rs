@@ -52,7 +52,10 @@ impl Snapshot {
         let pids = names
             .filter_map(Result::ok)
             .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let entries = pids.filter_map(read_entry).map(|entry| (entry.key.pid, entry)).collect();
+        let entries = pids
+            .filter_map(read_entry)
+            .map(|entry| (entry.key.pid, entry))
+            .collect();
         Self {
             entries,
             is_supported: true,
@@ -74,7 +77,10 @@ impl Snapshot {
     pub(super) fn trees(&self, belongs: impl Fn(&Entry) -> bool) -> Vec<ProcessKey> {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for entry in self.entries.values() {
-            children.entry(entry.parent).or_default().push(entry.key.pid);
+            children
+                .entry(entry.parent)
+                .or_default()
+                .push(entry.key.pid);
         }
         let own = std::process::id() as i32;
         let mut found = HashSet::new();
@@ -128,7 +134,9 @@ fn read_stat(pid: i32) -> Option<(u8, Entry)> {
     let stat = read_proc(pid, "stat").ok()?;
     // The command name stands in parentheses and may itself hold anything, parentheses and spaces too.
     let after_name = &stat[memchr::memrchr(b')', &stat)? + 1..];
-    let mut fields = std::str::from_utf8(after_name).ok()?.split_ascii_whitespace();
+    let mut fields = std::str::from_utf8(after_name)
+        .ok()?
+        .split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
@@ -144,7 +152,10 @@ fn read_stat(pid: i32) -> Option<(u8, Entry)> {
 }
 
 #[cfg(target_os = "linux")]
-#[expect(clippy::disallowed_methods, reason = "this is part of the module those rules point to")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is part of the module those rules point to"
+)]
 fn read_proc(pid: i32, name: &str) -> std::io::Result<Vec<u8>> {
     std::fs::read(format!("/proc/{pid}/{name}"))
 }
@@ -170,7 +181,10 @@ pub(super) fn own_children() -> Option<Vec<i32>> {
         let Ok(list) = crate::os::fs::read_to_string(&path) else {
             continue;
         };
-        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        children.extend(
+            list.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok()),
+        );
     }
     Some(children)
 }
@@ -184,12 +198,24 @@ mod tests {
         let own = std::process::id() as i32;
         let snapshot = Snapshot::take();
         let entry = &snapshot.entries[&own];
-        assert_eq!(Some(entry.parent), rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()));
-        assert_eq!(entry.group, rustix::process::getpgrp().as_raw_nonzero().get());
+        assert_eq!(
+            Some(entry.parent),
+            rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
+        );
+        assert_eq!(
+            entry.group,
+            rustix::process::getpgrp().as_raw_nonzero().get()
+        );
         assert!(is_current(entry.key));
-        let later = ProcessKey { start: entry.key.start + 1, ..entry.key };
+        let later = ProcessKey {
+            start: entry.key.start + 1,
+            ..entry.key
+        };
         assert!(!is_current(later));
-        assert!(!snapshot.group(entry.group).contains(&entry.key), "never this process itself");
+        assert!(
+            !snapshot.group(entry.group).contains(&entry.key),
+            "never this process itself"
+        );
     }
 
     #[test]
@@ -202,10 +228,17 @@ mod tests {
         };
         let entries = [(10, 2), (11, 10), (12, 11), (13, 2), (14, 13)];
         let snapshot = Snapshot {
-            entries: entries.iter().map(|(pid, parent)| (*pid, entry(*pid, *parent))).collect(),
+            entries: entries
+                .iter()
+                .map(|(pid, parent)| (*pid, entry(*pid, *parent)))
+                .collect(),
             is_supported: true,
         };
-        let mut pids: Vec<_> = snapshot.trees(|entry| entry.key.pid == 10).iter().map(|key| key.pid).collect();
+        let mut pids: Vec<_> = snapshot
+            .trees(|entry| entry.key.pid == 10)
+            .iter()
+            .map(|key| key.pid)
+            .collect();
         pids.sort_unstable();
         assert_eq!(pids, [10, 11, 12]);
     }
@@ -218,7 +251,12 @@ mod tests {
             group: 0,
             marked_env: Some(b"AA=1\0A=2=3\0B".to_vec()),
         };
-        for (name, value, expected) in [("A", "2=3", true), ("A", "1", false), ("B", "", false), ("AA", "1", true)] {
+        for (name, value, expected) in [
+            ("A", "2=3", true),
+            ("A", "1", false),
+            ("B", "", false),
+            ("AA", "1", true),
+        ] {
             assert_eq!(entry.has_env(name, value), expected, "{name}={value}");
         }
     }

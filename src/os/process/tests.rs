@@ -24,7 +24,9 @@ fn sh_in(dir: &Path, script: &str) -> Command {
 async fn run(script: &str) -> Collected {
     let processes = Processes::new(None);
     let running = processes.spawn(sh(script)).await.unwrap();
-    tokio::time::timeout(PATIENCE, running.collect(1 << 20)).await.unwrap()
+    tokio::time::timeout(PATIENCE, running.collect(1 << 20))
+        .await
+        .unwrap()
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -35,11 +37,15 @@ fn text(bytes: &[u8]) -> &str {
 async fn first_line_pids(running: &mut Running) -> Vec<Pid> {
     let mut seen = Vec::new();
     while !seen.contains(&b'\n') {
-        let chunk = tokio::time::timeout(PATIENCE, running.next_output()).await.unwrap();
+        let chunk = tokio::time::timeout(PATIENCE, running.next_output())
+            .await
+            .unwrap();
         seen.extend_from_slice(&chunk.expect("a line of process ids").bytes);
     }
     let line = text(&seen).lines().next().unwrap();
-    line.split_whitespace().map(|word| Pid::from_raw(word.parse().unwrap()).unwrap()).collect()
+    line.split_whitespace()
+        .map(|word| Pid::from_raw(word.parse().unwrap()).unwrap())
+        .collect()
 }
 
 /// Waits until a process is dead (a zombie that nobody took the status of is), which must come soon.
@@ -62,7 +68,11 @@ async fn ends_are_told_apart() {
         let done = run(script).await;
         assert_eq!(
             done.exit,
-            Exit { status, stopped: false, left_running: 0 },
+            Exit {
+                status,
+                stopped: false,
+                left_running: 0
+            },
             "{script}"
         );
     }
@@ -85,7 +95,10 @@ async fn stdin_is_at_its_end() {
 async fn a_piped_stdin_reaches_the_child() {
     use tokio::io::AsyncWriteExt;
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("cat").stdin(Stdin::Piped)).await.unwrap();
+    let mut running = processes
+        .spawn(sh("cat").stdin(Stdin::Piped))
+        .await
+        .unwrap();
     let mut stdin = running.take_stdin().unwrap();
     stdin.write_all(b"hello").await.unwrap();
     drop(stdin);
@@ -102,7 +115,10 @@ async fn an_output_can_be_taken_as_a_byte_stream() {
     let mut taken = String::new();
     stdout.read_to_string(&mut taken).await.unwrap();
     let rest = running.collect(100).await;
-    assert_eq!((taken.as_str(), text(&rest.stdout), text(&rest.stderr)), ("out\n", "", "err\n"));
+    assert_eq!(
+        (taken.as_str(), text(&rest.stdout), text(&rest.stderr)),
+        ("out\n", "", "err\n")
+    );
 }
 
 #[tokio::test]
@@ -110,9 +126,13 @@ async fn environment_directory_and_group_are_as_given() {
     let dir = tempfile::tempdir().unwrap();
     let odd = dir.path().join("a 'b\" c");
     crate::os::fs::create_dirs(&odd).unwrap();
+    crate::os::stdio::seal_inherited();
     let processes = Processes::new(None);
-    let script = "/bin/pwd; echo $A; echo ${HOME-unset}; ps -o pgid= -p $$ || echo; ls /proc/$$/fd | wc -l";
-    let command = sh_in(&odd, script).env([("A", "1"), ("A", "2")]).mark("bash-1");
+    let script =
+        "/bin/pwd; echo $A; echo ${HOME-unset}; ps -o pgid= -p $$ || echo; ls /proc/$$/fd | wc -l";
+    let command = sh_in(&odd, script)
+        .env([("A", "1"), ("A", "2")])
+        .mark("bash-1");
     let running = processes.spawn(command).await.unwrap();
     let pid = running.pid();
     let done = running.collect(1000).await;
@@ -125,7 +145,10 @@ async fn environment_directory_and_group_are_as_given() {
     if cfg!(target_os = "linux") {
         assert_eq!(lines[4], "3", "only descriptors 0, 1 and 2");
     }
-    let marked = processes.spawn(sh("echo $LONGSHORE_TASK_ID").mark("bash-1")).await.unwrap();
+    let marked = processes
+        .spawn(sh("echo $LONGSHORE_TASK_ID").mark("bash-1"))
+        .await
+        .unwrap();
     assert_eq!(marked.collect(100).await.stdout, b"bash-1\n");
 }
 
@@ -148,10 +171,17 @@ async fn what_cannot_be_started_says_why_and_runs_nowhere() {
     let touch = format!("false || touch {}; touch marker", marker.display());
     for cwd in [missing.as_path(), &file, Path::new("relative")] {
         let error = processes.spawn(sh_in(cwd, &touch)).await.unwrap_err();
-        assert!(matches!(&error, SpawnError::Cwd { cwd: told, .. } if told == cwd), "{error}");
+        assert!(
+            matches!(&error, SpawnError::Cwd { cwd: told, .. } if told == cwd),
+            "{error}"
+        );
     }
     assert!(!marker.exists() && !Path::new("marker").exists());
-    for program in ["/no/such/program", "no-such-program-here", file.to_str().unwrap()] {
+    for program in [
+        "/no/such/program",
+        "no-such-program-here",
+        file.to_str().unwrap(),
+    ] {
         let command = Command::new(program, "/").env([("PATH", "/usr/bin:/bin")]);
         let error = processes.spawn(command).await.unwrap_err();
         assert!(matches!(&error, SpawnError::Program { .. }), "{error}");
@@ -166,29 +196,57 @@ async fn what_cannot_be_started_says_why_and_runs_nowhere() {
 #[tokio::test]
 async fn bare_names_are_found_in_the_given_path() {
     let processes = Processes::new(None);
-    let command = Command::new("sh", "/").args(["-c", "echo found"]).env([("PATH", "/usr/bin:/bin")]);
-    assert_eq!(processes.spawn(command).await.unwrap().collect(100).await.stdout, b"found\n");
+    let command = Command::new("sh", "/")
+        .args(["-c", "echo found"])
+        .env([("PATH", "/usr/bin:/bin")]);
+    assert_eq!(
+        processes
+            .spawn(command)
+            .await
+            .unwrap()
+            .collect(100)
+            .await
+            .stdout,
+        b"found\n"
+    );
 }
 
 #[tokio::test]
 async fn order_is_kept() {
     let done = run("i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done").await;
     let expected: String = (0..20_000).map(|n| format!("{n}\n")).collect();
-    assert!(text(&done.stdout) == expected, "lines are out of order or missing");
+    assert!(
+        text(&done.stdout) == expected,
+        "lines are out of order or missing"
+    );
 }
 
 /// Each piece is written only once the one before was taken, so the order between streams is certain.
 #[tokio::test]
 async fn streams_come_in_order_of_arrival() {
     use tokio::io::AsyncWriteExt;
-    let script = "while read line; do case $line in e*) echo $line >&2;; *) echo $line;; esac; done";
+    let script =
+        "while read line; do case $line in e*) echo $line >&2;; *) echo $line;; esac; done";
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh(script).stdin(Stdin::Piped)).await.unwrap();
+    let mut running = processes
+        .spawn(sh(script).stdin(Stdin::Piped))
+        .await
+        .unwrap();
     let mut stdin = running.take_stdin().unwrap();
-    for (line, stream) in [("e1", Stream::Stderr), ("o2", Stream::Stdout), ("e3", Stream::Stderr)] {
-        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    for (line, stream) in [
+        ("e1", Stream::Stderr),
+        ("o2", Stream::Stdout),
+        ("e3", Stream::Stderr),
+    ] {
+        stdin
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
         let chunk = running.next_output().await.unwrap();
-        assert_eq!((chunk.stream, text(&chunk.bytes)), (stream, format!("{line}\n").as_str()));
+        assert_eq!(
+            (chunk.stream, text(&chunk.bytes)),
+            (stream, format!("{line}\n").as_str())
+        );
     }
 }
 
@@ -204,7 +262,11 @@ async fn the_stream_that_was_ready_first_comes_first() {
         // The exit is seen by the supervisor; no output was taken meanwhile.
         let pid = Pid::from_raw(running.pid() as i32).unwrap();
         assert_dies(pid).await;
-        assert_eq!(running.next_output().await.unwrap().stream, first, "{script}");
+        assert_eq!(
+            running.next_output().await.unwrap().stream,
+            first,
+            "{script}"
+        );
     }
 }
 
@@ -217,7 +279,10 @@ async fn bytes_are_raw() {
 #[tokio::test]
 async fn a_flood_is_taken_in_bounded_pieces() {
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("head -c 20000000 /dev/zero")).await.unwrap();
+    let mut running = processes
+        .spawn(sh("head -c 20000000 /dev/zero"))
+        .await
+        .unwrap();
     let mut n_bytes = 0;
     while let Some(chunk) = running.next_output().await {
         assert!(!chunk.bytes.is_empty() && chunk.bytes.len() <= 64 * 1024);
@@ -231,9 +296,15 @@ async fn a_flood_is_taken_in_bounded_pieces() {
 #[tokio::test]
 async fn collecting_keeps_the_beginning() {
     let processes = Processes::new(None);
-    let running = processes.spawn(sh("yes | head -c 1000000; echo abc >&2")).await.unwrap();
+    let running = processes
+        .spawn(sh("yes | head -c 1000000; echo abc >&2"))
+        .await
+        .unwrap();
     let done = running.collect(4).await;
-    assert_eq!((text(&done.stdout), text(&done.stderr), done.truncated), ("y\ny\n", "abc\n", true));
+    assert_eq!(
+        (text(&done.stdout), text(&done.stderr), done.truncated),
+        ("y\ny\n", "abc\n", true)
+    );
     assert!(done.exit.status.is_success());
     assert!(done.success_text().is_some());
 }
@@ -243,11 +314,18 @@ async fn collecting_keeps_the_beginning() {
 async fn a_background_process_does_not_hold_the_result() {
     let began = Instant::now();
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("sleep 60 & echo $!; echo hi")).await.unwrap();
+    let mut running = processes
+        .spawn(sh("sleep 60 & echo $!; echo hi"))
+        .await
+        .unwrap();
     let pids = first_line_pids(&mut running).await;
     let exit = running.wait().await;
     assert_eq!((exit.status, exit.left_running), (Status::Code(0), 1));
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
     assert_dies(pids[0]).await;
 }
 
@@ -255,15 +333,25 @@ async fn a_background_process_does_not_hold_the_result() {
 async fn endless_output_of_a_leftover_does_not_hold_the_result() {
     let began = Instant::now();
     let done = run("yes & echo fg").await;
-    assert_eq!((done.exit.status, done.exit.left_running), (Status::Code(0), 1));
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(
+        (done.exit.status, done.exit.left_running),
+        (Status::Code(0), 1)
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test]
 async fn a_leftover_that_ignores_term_is_killed() {
     let processes = Processes::new(None);
     let script = "(trap '' TERM; echo ready; while :; do sleep 1; done) & echo $! >&2; read x";
-    let mut running = processes.spawn(sh(script).stdin(Stdin::Piped)).await.unwrap();
+    let mut running = processes
+        .spawn(sh(script).stdin(Stdin::Piped))
+        .await
+        .unwrap();
     let mut pid = None;
     let mut is_ready = false;
     while pid.is_none() || !is_ready {
@@ -285,7 +373,10 @@ async fn a_leftover_that_ignores_term_is_killed() {
 #[tokio::test]
 async fn a_late_reader_loses_nothing() {
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("head -c 60000 /dev/zero; sleep 60 &")).await.unwrap();
+    let mut running = processes
+        .spawn(sh("head -c 60000 /dev/zero; sleep 60 &"))
+        .await
+        .unwrap();
     running.stopper().ended().await;
     let mut n_bytes = 0;
     while let Some(chunk) = running.next_output().await {
@@ -297,7 +388,10 @@ async fn a_late_reader_loses_nothing() {
 #[tokio::test]
 async fn a_stop_ends_the_whole_group() {
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("sleep 60 & sleep 60 & echo $! $$; wait")).await.unwrap();
+    let mut running = processes
+        .spawn(sh("sleep 60 & sleep 60 & echo $! $$; wait"))
+        .await
+        .unwrap();
     let pids = first_line_pids(&mut running).await;
     running.stop(PATIENCE);
     let exit = running.wait().await;
@@ -317,7 +411,14 @@ async fn output_goes_on_until_the_end_of_a_stop() {
     running.stop(PATIENCE);
     let done = running.collect(100).await;
     assert_eq!(text(&done.stdout), "bye\n");
-    assert_eq!(done.exit, Exit { status: Status::Code(0), stopped: true, left_running: 0 });
+    assert_eq!(
+        done.exit,
+        Exit {
+            status: Status::Code(0),
+            stopped: true,
+            left_running: 0
+        }
+    );
 }
 
 /// The shell dies of TERM at once; the grandchild that ignores it must not outlive the grace.
@@ -332,7 +433,10 @@ async fn kill_reaches_the_group_when_the_leader_is_gone() {
     running.stop(Duration::from_millis(300));
     assert_dies(leader).await;
     let exit = running.wait().await;
-    assert!(began.elapsed() >= Duration::from_millis(300), "the grace is given");
+    assert!(
+        began.elapsed() >= Duration::from_millis(300),
+        "the grace is given"
+    );
     assert_eq!((exit.status, exit.stopped), (Status::Signal(15), true));
     assert_dies(pids[0]).await;
 }
@@ -360,17 +464,24 @@ async fn a_second_stop_can_only_hasten() {
     running.stop(Duration::from_secs(3600));
     running.stopper().stop(Duration::from_millis(50));
     running.stop(Duration::from_secs(3600));
-    let exit = tokio::time::timeout(PATIENCE, running.wait()).await.unwrap();
+    let exit = tokio::time::timeout(PATIENCE, running.wait())
+        .await
+        .unwrap();
     assert_eq!(exit.status, Status::Signal(9));
 }
 
 #[tokio::test]
 async fn a_stopped_process_is_woken_to_end() {
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("echo $$; kill -STOP $$; echo never")).await.unwrap();
+    let mut running = processes
+        .spawn(sh("echo $$; kill -STOP $$; echo never"))
+        .await
+        .unwrap();
     first_line_pids(&mut running).await;
     running.stop(Duration::from_secs(3600));
-    let exit = tokio::time::timeout(PATIENCE, running.wait()).await.unwrap();
+    let exit = tokio::time::timeout(PATIENCE, running.wait())
+        .await
+        .unwrap();
     assert_eq!(exit.status, Status::Signal(15));
 }
 
@@ -386,7 +497,12 @@ async fn escapees_are_found_by_their_mark() {
     running.stop(PATIENCE);
     assert!(running.wait().await.stopped);
     assert_dies(pids[0]).await;
-    assert_eq!(processes.end_marked(TASK_MARK, "bash-escape-1", Duration::ZERO).await, 0);
+    assert_eq!(
+        processes
+            .end_marked(TASK_MARK, "bash-escape-1", Duration::ZERO)
+            .await,
+        0
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -394,7 +510,10 @@ async fn escapees_are_found_by_their_mark() {
 async fn escapees_without_a_mark_are_found_by_their_parents() {
     let processes = Processes::new(None);
     let script = "env -i setsid sh -c 'echo $$; exec sleep 60' & wait";
-    let mut running = processes.spawn(sh(script).mark("bash-escape-2")).await.unwrap();
+    let mut running = processes
+        .spawn(sh(script).mark("bash-escape-2"))
+        .await
+        .unwrap();
     let pids = first_line_pids(&mut running).await;
     running.stop(PATIENCE);
     running.wait().await;
@@ -415,7 +534,9 @@ async fn escapees_that_outlived_their_task_are_ended_later() {
     let exit = running.wait().await;
     assert_eq!((exit.stopped, exit.left_running), (false, 0));
     test_kill_process(pids[0]).unwrap();
-    let n_ended = processes.end_marked("LONGSHORE_SESSION_ID", "session-escape", PATIENCE).await;
+    let n_ended = processes
+        .end_marked("LONGSHORE_SESSION_ID", "session-escape", PATIENCE)
+        .await;
     assert_eq!(n_ended, 1);
     assert_dies(pids[0]).await;
 }
@@ -439,14 +560,21 @@ async fn kill_all_ends_everyone_and_starts_no_more() {
     let processes = Processes::new(None);
     let mut pids = Vec::new();
     let mut owners = Vec::new();
-    for script in ["echo $$; sleep 60", "trap '' TERM; echo $$; while :; do sleep 1; done"] {
+    for script in [
+        "echo $$; sleep 60",
+        "trap '' TERM; echo $$; while :; do sleep 1; done",
+    ] {
         let mut running = processes.spawn(sh(script)).await.unwrap();
         pids.extend(first_line_pids(&mut running).await);
         owners.push(running);
     }
     let began = Instant::now();
     processes.kill_all(Duration::from_millis(200)).await;
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
     for pid in pids {
         assert_dies(pid).await;
     }
@@ -459,7 +587,10 @@ async fn kill_all_ends_everyone_and_starts_no_more() {
 #[tokio::test]
 async fn kill_now_does_not_wait() {
     let processes = Processes::new(None);
-    let mut running = processes.spawn(sh("sleep 60 & echo $! $$; wait")).await.unwrap();
+    let mut running = processes
+        .spawn(sh("sleep 60 & echo $! $$; wait"))
+        .await
+        .unwrap();
     let pids = first_line_pids(&mut running).await;
     processes.kill_now();
     for pid in pids {
@@ -473,7 +604,10 @@ fn the_end_of_the_runtime_ends_children() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let processes = Processes::new(None);
     let (mut running, pids) = runtime.block_on(async {
-        let mut running = processes.spawn(sh("sleep 60 & echo $! $$; wait")).await.unwrap();
+        let mut running = processes
+            .spawn(sh("sleep 60 & echo $! $$; wait"))
+            .await
+            .unwrap();
         let pids = first_line_pids(&mut running).await;
         (running, pids)
     });
@@ -496,7 +630,10 @@ async fn many_children_at_once() {
     for n in 0..60 {
         let processes = processes.clone();
         set.spawn(async move {
-            let running = processes.spawn(sh(&format!("echo {n}; exit {n}"))).await.unwrap();
+            let running = processes
+                .spawn(sh(&format!("echo {n}; exit {n}")))
+                .await
+                .unwrap();
             let done = running.collect(100).await;
             assert_eq!(text(&done.stdout), format!("{n}\n"));
             assert_eq!(done.exit.status, Status::Code(n));
@@ -512,7 +649,10 @@ async fn many_children_at_once() {
 async fn a_childs_file_limit_is_the_original_one() {
     use rustix::process::{Resource, getrlimit};
     let now = getrlimit(Resource::Nofile);
-    let original = rustix::process::Rlimit { current: Some(123), maximum: now.maximum };
+    let original = rustix::process::Rlimit {
+        current: Some(123),
+        maximum: now.maximum,
+    };
     let processes = Processes::new(Some(crate::os::nofile::OriginalLimit(original)));
     // The limit is set just after the start, so the child waits before it looks.
     let command = sh("read x; ulimit -Sn").stdin(Stdin::Piped);
