@@ -469,7 +469,3 @@ impl Drop for PendingRequest {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "peer_tests.rs"]
-mod tests;
