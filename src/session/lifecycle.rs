@@ -615,7 +615,7 @@ pub(super) fn check_dir(dir: &str, field: &str) -> Result<PathBuf, Fault> {
         return Err(refused("the path is not absolute"));
     }
     match fs::kind_of(path) {
-        Some(FileKind::Directory) => fs::real_path(path).map_err(|error| refused(&error.to_string())),
+        Some(FileKind::Dir) => fs::real_path(path).map_err(|error| refused(&error.to_string())),
         Some(_) => Err(refused("this is not a directory")),
         None => Err(refused("there is no such directory")),
     }

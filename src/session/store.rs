@@ -111,7 +111,7 @@ impl Store {
     pub fn all(&self) -> Vec<Session> {
         let keys = fs::list_dir(&self.home.join("sessions")).unwrap_or_default();
         keys.into_iter()
-            .filter(|key| key.kind == FileKind::Directory)
+            .filter(|key| key.kind == FileKind::Dir)
             .flat_map(|key| fs::list_dir(&key.path).unwrap_or_default())
             .filter(|entry| is_session(&entry.path))
             .filter_map(|entry| {
@@ -252,7 +252,7 @@ impl Facts {
 }
 
 fn is_session(dir: &Path) -> bool {
-    fs::kind_of(&journal::write::path(dir)) == Some(FileKind::Regular)
+    fs::kind_of(&journal::write::path(dir)) == Some(FileKind::File)
 }
 
 /// The directory that holds the sessions of a working directory: readable, and unique by hash.

@@ -132,7 +132,7 @@ fn listing(dir: &Path) -> Result<Vec<(String, bool)>, String> {
     let entries = fs::list_dir(dir).map_err(|_| "(can't be read)\n".to_owned())?;
     let mut names: Vec<(String, bool)> = entries
         .into_iter()
-        .map(|entry| (entry.name.to_string_lossy().replace(char::is_control, "?"), entry.kind == FileKind::Directory))
+        .map(|entry| (entry.name.to_string_lossy().replace(char::is_control, "?"), entry.kind == FileKind::Dir))
         .collect();
     names.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     Ok(names)
