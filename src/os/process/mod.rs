@@ -1,0 +1,3 @@
+//! Children (first part: watching for exits).
+mod watch;
+pub use watch::ExitWatch;
