@@ -28,6 +28,7 @@ pub enum WhenBusy {
 /// Params of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartParams")]
 pub struct StartParams {
     /// The session.
     pub session_id: SessionId,
@@ -41,6 +42,7 @@ pub struct StartParams {
 /// Whether a turn runs already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TurnStartState")]
 pub enum StartState {
     /// It begins now.
     Running,
@@ -53,6 +55,7 @@ pub enum StartState {
 /// Result of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartResult")]
 pub struct StartResult {
     /// The turn.
     pub turn_id: TurnId,
@@ -63,6 +66,7 @@ pub struct StartResult {
 /// Params of `turn/wait`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnWaitParams")]
 pub struct WaitParams {
     /// The session.
     pub session_id: SessionId,
@@ -73,6 +77,7 @@ pub struct WaitParams {
 /// Result of `turn/wait`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnWaitResult")]
 pub struct WaitResult {
     /// The turn.
     pub turn_id: TurnId,
@@ -103,6 +108,7 @@ pub enum WhenIdle {
 /// Params of `turn/steer`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnSteerParams")]
 pub struct SteerParams {
     /// The session.
     pub session_id: SessionId,
@@ -119,6 +125,7 @@ pub type SteerResult = StartResult;
 /// Params of `turn/cancel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnCancelParams")]
 pub struct CancelParams {
     /// The session.
     pub session_id: SessionId,
@@ -130,6 +137,7 @@ pub struct CancelParams {
 /// Result of `turn/cancel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnCancelResult")]
 pub struct CancelResult {
     /// False where there was nothing to cancel.
     pub cancelled: bool,
