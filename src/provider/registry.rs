@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longshore_protocol::error::ErrorKind;
+use longshore_protocol::id::SessionId;
 use longshore_protocol::value::model::ModelInfo;
 
 use super::ModelClient;
@@ -107,6 +108,14 @@ impl Registry {
         let client = self.make(alias)?;
         clients.insert(alias.to_owned(), client.clone());
         Ok(client)
+    }
+
+    /// A session is gone: what clients hold for it is dropped.
+    pub fn forget(&self, session: &SessionId) {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        for client in clients.values() {
+            client.forget(session);
+        }
     }
 
     fn make(&self, alias: &str) -> Result<Arc<dyn ModelClient>, Fault> {

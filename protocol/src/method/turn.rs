@@ -15,6 +15,7 @@ use crate::value::usage::Usage;
 /// Params of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartParams")]
 pub struct StartParams {
     /// The session.
     pub session_id: SessionId,
@@ -28,6 +29,7 @@ pub struct StartParams {
 /// Result of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartResult")]
 pub struct StartResult {
     /// The turn.
     pub turn_id: TurnId,
@@ -38,6 +40,7 @@ pub struct StartResult {
 /// Params of `turn/wait`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnWaitParams")]
 pub struct WaitParams {
     /// The session.
     pub session_id: SessionId,
@@ -48,6 +51,7 @@ pub struct WaitParams {
 /// Result of `turn/wait`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnWaitResult")]
 pub struct WaitResult {
     /// The turn.
     pub turn_id: TurnId,
@@ -67,6 +71,7 @@ pub struct WaitResult {
 /// Params of `turn/steer`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnSteerParams")]
 pub struct SteerParams {
     /// The session.
     pub session_id: SessionId,
@@ -83,6 +88,7 @@ pub type SteerResult = StartResult;
 /// Params of `turn/cancel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnCancelParams")]
 pub struct CancelParams {
     /// The session.
     pub session_id: SessionId,
@@ -94,6 +100,7 @@ pub struct CancelParams {
 /// Result of `turn/cancel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnCancelResult")]
 pub struct CancelResult {
     /// False where there was nothing to cancel.
     pub cancelled: bool,
