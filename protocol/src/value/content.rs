@@ -5,11 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One part of a turn's input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ContentPart {
     /// Plain text.
     Text {
