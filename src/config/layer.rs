@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn assignments() {
-        let cases: [(&str, Option<(&[&str], &str)>); 8] = [
+        type Parts<'a> = (&'a [&'a str], &'a str);
+        let cases: [(&str, Option<Parts<'_>>); 8] = [
             (
                 "loop.max_steps_per_turn=5",
                 Some((&["loop", "max_steps_per_turn"], "5")),

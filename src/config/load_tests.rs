@@ -6,6 +6,7 @@ use secrecy::ExposeSecret;
 
 use super::values::{ModelConfig, Wire};
 use super::*;
+use crate::kernel::rule::RuleDecision;
 
 const FILE: &str = "/home/u/.longshore/config.toml";
 
@@ -130,7 +131,7 @@ fn nothing_configured_is_the_defaults() {
 #[test]
 fn every_key_reaches_its_value() {
     let config = file(
-        r##"
+        r#"
 default_model = "m"
 default_permission_mode = "yolo"
 
@@ -200,7 +201,7 @@ fsync = false
 
 [log]
 level = "debug"
-"##,
+"#,
     );
     says(&config, &[]);
     assert_eq!(config.default_model.as_deref(), Some("m"));
@@ -657,6 +658,21 @@ fn a_one_shot_model_is_whole_or_refused() {
     );
     assert_eq!(config.shell.env_exclude, ["LONGSHORE_MODEL_API_KEY"]);
 
+    let config = Given {
+        variables: &[
+            ("LONGSHORE_MODEL_NAME", "big"),
+            ("LONGSHORE_MODEL_API_KEY", "sk-from-env"),
+            ("LONGSHORE_MODEL_EFFORT", "high"),
+        ],
+        model: Some("demo"),
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(
+        (config.default_model.as_deref(), config.thinking_effort),
+        (Some("demo"), None)
+    );
+
     let config = with(&[
         ("LONGSHORE_MODEL_NAME", "q"),
         ("LONGSHORE_MODEL_TYPE", "ollama"),
@@ -935,7 +951,8 @@ fn rules_keep_their_order_and_place() {
 fn rules_that_can_not_be_read_never_vanish() {
     use RuleDecision::{Deny, Unreadable};
     // Text, the rules that come of it, what is said.
-    let cases: [(&str, &[(RuleDecision, &str)], &str); 14] = [
+    type Rules<'a> = &'a [(RuleDecision, &'a str)];
+    let cases: [(&str, Rules<'_>, &str); 14] = [
         (
             "[permission]\ndeny = [\"Bash\", 5]",
             &[(Deny, "Bash"), (Unreadable, "*")],
