@@ -129,17 +129,12 @@ fn restore(file: &mut File, backup: Backup) -> Result<(), Option<PathBuf>> {
     match backup {
         Backup::Memory(bytes) => put_back(&bytes).map_err(|_| None),
         Backup::File(mut temp) => {
-            let read_back = super::read(temp.path());
-            match read_back
-                .map_err(|error| error.source)
-                .and_then(|bytes| put_back(&bytes))
-            {
-                Ok(()) => Ok(()),
-                Err(_) => {
-                    temp.mark_renamed();
-                    Err(Some(temp.path().to_owned()))
-                }
+            let saved = super::read(temp.path()).map_err(|error| error.source);
+            if saved.and_then(|bytes| put_back(&bytes)).is_ok() {
+                return Ok(());
             }
+            temp.mark_renamed();
+            Err(Some(temp.path().to_owned()))
         }
     }
 }
