@@ -5,8 +5,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
-
 use super::read::{OPEN_FLAGS, open_regular};
 use super::replace::changed;
 use super::{
@@ -85,17 +83,23 @@ fn save(file: &mut File, path: &Path, options: &ReplaceOptions<'_>) -> Result<Ba
 }
 
 /// Takes the disk space that growth needs before anything is overwritten, so that a full disk leaves the file alone.
+#[cfg(target_os = "linux")]
 fn reserve(file: &File, old_len: u64, new_len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
     if new_len <= old_len {
         return Ok(());
     }
     match fallocate(file, FallocateFlags::KEEP_SIZE, old_len, new_len - old_len) {
-        Err(
-            error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG),
-        ) => Err(error.into()),
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
         // Not every file system can reserve; the write itself will tell.
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _old_len: u64, _new_len: u64) -> io::Result<()> {
+    Ok(())
 }
 
 fn write_over(
