@@ -27,6 +27,9 @@ mod reader;
 mod service;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 pub use codec::{Frame, LineCodec};
 pub use inbox::{Answer, Inbound, Inbox, inbox};
 pub use memory::{PipeEnd, pipe};

@@ -142,20 +142,22 @@ impl Shared {
     pub(super) fn cancel(&self, id: &RequestId) {
         match self.options.on_cancel {
             OnCancel::AnswerAtOnce => self.answer_cancelled(id),
-            OnCancel::Signal => match self.incoming.token(id) {
-                Some(token) => token.cancel(),
-                None => tracing::debug!(%id, "ignored a cancel of a request that is not open"),
-            },
+            OnCancel::Signal => {
+                if let Some(token) = self.incoming.token(id) {
+                    token.cancel();
+                } else {
+                    tracing::debug!(%id, "ignored a cancel of a request that is not open");
+                }
+            }
         }
     }
 
     fn answer_cancelled(&self, id: &RequestId) {
-        match self.incoming.take_any(id) {
-            Some(open) => {
-                self.send_reply(id, open.batch.as_deref(), Self::cancelled());
-                open.cancel.cancel();
-            }
-            None => tracing::debug!(%id, "ignored a cancel of a request that is not open"),
+        if let Some(open) = self.incoming.take_any(id) {
+            self.send_reply(id, open.batch.as_deref(), Self::cancelled());
+            open.cancel.cancel();
+        } else {
+            tracing::debug!(%id, "ignored a cancel of a request that is not open");
         }
     }
 
@@ -219,8 +221,8 @@ impl Peer {
     }
 }
 
-/// Writes what the outbox holds until it is closed and empty, then shuts the stream down.
-async fn write(shared: Arc<Shared>, mut writer: impl AsyncWrite + Unpin) {
+/// Writes what the outbox holds until it is closed and empty, then shuts the stream down. `true` when all was written.
+async fn write(shared: Arc<Shared>, mut writer: impl AsyncWrite + Unpin) -> bool {
     let mut batch = Batch::default();
     while shared.outbox.drain(&mut batch).await {
         // A host may use an id again as soon as it has read the reply, so the id is freed first.
@@ -237,7 +239,7 @@ async fn write(shared: Arc<Shared>, mut writer: impl AsyncWrite + Unpin) {
                 .unwrap_or_else(PoisonError::into_inner) = Some(error);
             shared.outbox.close();
             shared.stop.cancel();
-            return;
+            return false;
         }
         batch.bytes.clear();
         batch.bytes.shrink_to(MAX_BATCH_BYTES);
@@ -245,6 +247,7 @@ async fn write(shared: Arc<Shared>, mut writer: impl AsyncWrite + Unpin) {
     if let Err(error) = writer.shutdown().await {
         tracing::debug!(%error, "the stream could not be shut down");
     }
+    true
 }
 
 /// A running connection. Dropping it ends both tasks and all handlers at once, with whatever is unwritten.
@@ -254,7 +257,7 @@ async fn write(shared: Arc<Shared>, mut writer: impl AsyncWrite + Unpin) {
 pub struct Connection {
     handle: PeerHandle,
     reading: JoinHandle<End>,
-    writing: JoinHandle<()>,
+    writing: JoinHandle<bool>,
     end: Option<End>,
 }
 
@@ -312,12 +315,8 @@ impl Connection {
         }
         shared.abandon.cancel();
         shared.outbox.close();
-        let is_written = tokio::time::timeout(drain, &mut self.writing)
-            .await
-            .is_ok_and(|joined| joined.is_ok());
-        is_written
-            && !matches!(self.end, Some(End::WriteError(_)))
-            && shared.outbox.pending_bytes() == 0
+        let written = tokio::time::timeout(drain, &mut self.writing).await;
+        matches!(written, Ok(Ok(true)))
     }
 }
 
@@ -470,7 +469,3 @@ impl Drop for PendingRequest {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "peer_tests.rs"]
-mod tests;

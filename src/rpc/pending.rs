@@ -262,11 +262,6 @@ impl Outgoing {
             let _ = sender.send(Err(RequestFailure::Closed));
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.lock().waiting.len()
-    }
 }
 
 #[cfg(test)]
@@ -333,6 +328,9 @@ mod tests {
         assert!(!table.resolve(first, result()), "twice");
         assert!(first_answer.try_recv().unwrap().is_ok());
         assert!(!table.resolve(second, result()), "the requester has gone");
+        let (given_up, _answer) = table.begin().unwrap();
+        assert!(table.forget(given_up) && !table.forget(given_up));
+        assert!(!table.resolve(given_up, result()), "a late answer");
         table.close();
         assert!(matches!(
             third_answer.try_recv(),

@@ -16,15 +16,12 @@ use tokio_util::codec::FramedRead;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchReplies;
-use super::codec::{Frame, LineCodec};
+use super::codec::{Frame, LineCodec, READ_BYTES};
 use super::outbox::Line;
 use super::peer::{Batches, End, OnCancel, Shared};
 use super::pending::{NotBegun, RequestFailure};
 use super::service::{Body, Reply, Request, Service};
 use super::wire::{self, RemoteError};
-
-/// What is asked of the operating system at a time. Chosen: half a Linux pipe, small enough for many idle hosts.
-const READ_BYTES: usize = 32 * 1024;
 
 /// Entries that one batch may hold. Chosen: several times the usual limit of requests in flight; without it a
 /// message of many tiny entries would cost far more memory than its own size.
@@ -91,9 +88,9 @@ impl Reader {
             return self.refuse(&RequestId::null(), error, None);
         };
         if envelope::is_batch(text) {
-            self.batch(text)
+            self.batch(text);
         } else {
-            self.message(text, None)
+            self.message(text, None);
         }
     }
 
@@ -226,9 +223,10 @@ impl Reader {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         let cancel = &self.shared.options.cancel;
         if method == cancel.method {
-            match wire::cancelled_id(params, cancel.field) {
-                Some(id) => self.shared.cancel(&id),
-                None => tracing::debug!("ignored a cancel that names no id"),
+            if let Some(id) = wire::cancelled_id(params, cancel.field) {
+                self.shared.cancel(&id);
+            } else {
+                tracing::debug!("ignored a cancel that names no id");
             }
             return;
         }

@@ -113,7 +113,7 @@ events! {
     StepStarted => "step/started" durable { turn::StepStarted },
     /// A model request failed and will be sent again.
     StepRetrying => "step/retrying" live { turn::StepRetrying },
-    /// A model request was answered; its items are complete and its calls follow.
+    /// A model request was answered, and all its calls have ended.
     StepEnded => "step/ended" durable { turn::StepEnded },
     /// A model request was cut off or failed for good.
     StepInterrupted => "step/interrupted" durable { turn::StepInterrupted },

@@ -9,21 +9,8 @@ use crate::value::failure::Failure;
 use crate::value::page::Page;
 use crate::value::todo::Todo;
 use crate::value::tool::ToolInfo;
-use crate::value::turn::{StopReason, TurnReason};
+use crate::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
 use crate::value::usage::Usage;
-
-/// What happens to input that comes while a turn runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenBusy {
-    /// It is refused: `session_busy`.
-    #[default]
-    Reject,
-    /// It becomes a turn of its own, after the others.
-    Queue,
-    /// It joins the running turn.
-    Steer,
-}
 
 /// Params of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,19 +24,6 @@ pub struct StartParams {
     /// What to do while a turn runs.
     #[serde(default)]
     pub when_busy: WhenBusy,
-}
-
-/// Whether a turn runs already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "TurnStartState")]
-pub enum StartState {
-    /// It begins now.
-    Running,
-    /// It waits.
-    Queued,
-    /// The input joined the running turn.
-    Steered,
 }
 
 /// Result of `turn/start`.
@@ -92,17 +66,6 @@ pub struct WaitResult {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-}
-
-/// What a steer does where no turn runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenIdle {
-    /// It starts one.
-    #[default]
-    Start,
-    /// It is refused: `no_active_turn`.
-    Reject,
 }
 
 /// Params of `turn/steer`.

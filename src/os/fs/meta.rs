@@ -1,0 +1,155 @@
+use std::ffi::OsString;
+use std::fs::{self, FileType, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::FsError;
+use super::error::context;
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link (seen only where links are not followed).
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket.
+    Socket,
+    /// A character or block device.
+    Device,
+    /// Anything else the system knows.
+    Other,
+}
+
+impl FileKind {
+    /// With its article, for messages: `a directory`.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::File => "a regular file",
+            Self::Dir => "a directory",
+            Self::Symlink => "a symbolic link",
+            Self::Fifo => "a named pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Other => "a special file",
+        }
+    }
+}
+
+impl From<FileType> for FileKind {
+    fn from(file_type: FileType) -> Self {
+        match file_type {
+            t if t.is_file() => Self::File,
+            t if t.is_dir() => Self::Dir,
+            t if t.is_symlink() => Self::Symlink,
+            t if t.is_fifo() => Self::Fifo,
+            t if t.is_socket() => Self::Socket,
+            t if t.is_char_device() || t.is_block_device() => Self::Device,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Identity and version of a file as `stat` tells it: equal stamps mean nobody replaced or wrote it in between
+/// (within the file system's clock grain).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileStamp {
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Last modification, nanoseconds since the epoch.
+    pub mtime_ns: i64,
+}
+
+impl From<&Metadata> for FileStamp {
+    fn from(meta: &Metadata) -> Self {
+        Self {
+            dev: meta.dev(),
+            ino: meta.ino(),
+            size: meta.size(),
+            // Nanoseconds in an i64 reach the year 2262.
+            mtime_ns: meta
+                .mtime()
+                .saturating_mul(1_000_000_000)
+                .saturating_add(meta.mtime_nsec()),
+        }
+    }
+}
+
+/// One name in a directory; links are not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The bare name.
+    pub name: OsString,
+    /// The whole path.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+}
+
+/// Stats a path, following links.
+pub fn metadata(path: &Path) -> Result<Metadata, FsError> {
+    fs::metadata(path).map_err(context("stat", path))
+}
+
+/// Stats a path itself, without following a final link.
+pub fn symlink_metadata(path: &Path) -> Result<Metadata, FsError> {
+    fs::symlink_metadata(path).map_err(context("stat", path))
+}
+
+/// Tells what stands at a path, following links; `None` when nothing does or it cannot be seen.
+pub fn kind_of(path: &Path) -> Option<FileKind> {
+    fs::metadata(path).ok().map(|meta| meta.file_type().into())
+}
+
+/// Takes the stamp of what a path names, following links.
+pub fn stamp_of(path: &Path) -> Result<FileStamp, FsError> {
+    metadata(path).map(|meta| FileStamp::from(&meta))
+}
+
+/// Whether a path is a regular file that this process may execute.
+pub fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file())
+        && rustix::fs::accessat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::Access::EXEC_OK,
+            rustix::fs::AtFlags::EACCESS,
+        )
+        .is_ok()
+}
+
+/// Resolves every link of an existing path.
+pub fn real_path(path: &Path) -> Result<PathBuf, FsError> {
+    fs::canonicalize(path).map_err(context("resolve", path))
+}
+
+/// Reads where a symbolic link points.
+pub fn read_link(path: &Path) -> Result<PathBuf, FsError> {
+    fs::read_link(path).map_err(context("read link", path))
+}
+
+/// Lists a directory, sorted by name. A name that vanishes while listing is left out.
+pub fn list_dir(path: &Path) -> Result<Vec<DirEntry>, FsError> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path).map_err(context("list", path))? {
+        let entry = entry.map_err(context("list", path))?;
+        let Ok(file_type) = entry.file_type() else {
+            continue;
+        };
+        entries.push(DirEntry {
+            name: entry.file_name(),
+            path: entry.path(),
+            kind: file_type.into(),
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}

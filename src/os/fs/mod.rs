@@ -1,0 +1,40 @@
+//! Files and directories, blocking, with the path in every error.
+//!
+//! Functions here block: async callers wrap a whole job in [`crate::os::blocking::run`] rather than each call.
+//! An open never hangs and never yields anything but a regular file, so a FIFO or a device put where a file was
+//! expected is an error at once. Directories made here are 0700 and files 0600 where the name says *private*.
+//!
+//! Start with [`atomic_replace`] for changing a file of the user's, [`open_read`] for reading one.
+
+mod append;
+mod create;
+mod disk;
+mod error;
+mod in_place;
+mod meta;
+mod preserve;
+mod read;
+mod replace;
+mod temp;
+
+pub use append::{Appended, append_once};
+pub use create::{
+    create_dirs, create_private_dirs, create_private_file, hard_link, remove_empty_dir,
+    remove_file, remove_file_if_present, remove_tree, rename, sync_dir, sync_parent, write_private,
+};
+pub use disk::{Disk, Fault, FaultyDisk, Op, RealDisk, write_all};
+pub use error::{FsError, NotRegular};
+pub use meta::{
+    DirEntry, FileKind, FileStamp, is_executable, kind_of, list_dir, metadata, read_link,
+    real_path, stamp_of, symlink_metadata,
+};
+pub use read::{open_read, open_real, read, read_if_present, read_prefix, read_to_string};
+pub use replace::{
+    Durability, Expect, How, NewMode, ReplaceError, ReplaceOptions, Replaced, atomic_replace,
+};
+pub use temp::{TEMP_PREFIX, TempFile, is_temp_name, remove_leftover_temps};
+
+#[cfg(test)]
+mod read_tests;
+#[cfg(test)]
+mod replace_tests;

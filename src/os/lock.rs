@@ -1,0 +1,132 @@
+//! A lock between processes that dies with its holder.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::fs::{self, FsError};
+
+/// Why a lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Someone holds it; `pid` is what the holder wrote, for messages only.
+    #[error("{} is locked{}", path.display(), pid.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// The holder, if its note could be read.
+        pid: Option<u32>,
+    },
+    /// The lock file could not be used.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+/// An exclusive lock on a file, held until dropped or until this process ends in whatever way.
+///
+/// The file itself stays: removing it would let two holders lock two files of one name.
+#[derive(Debug)]
+pub struct FileLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl FileLock {
+    /// Takes the lock without waiting, making the file (0600) when it is missing, and notes pid and `started_at`
+    /// (any text) in it for others' messages.
+    pub fn acquire(path: &Path, started_at: &str) -> Result<Self, LockError> {
+        let mut file = fs::create_private_file(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Locked {
+                    path: path.to_owned(),
+                    pid: noted_pid(&mut file),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(FsError::new("lock", path, error).into()),
+        }
+        let note = format!("{} {started_at}\n", std::process::id());
+        let write_note = |file: &mut File| {
+            file.set_len(0)?;
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(note.as_bytes())
+        };
+        write_note(&mut file).map_err(|error| FsError::new("write", path, error))?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Tells who holds the lock: `None` when nobody does. Takes nothing for longer than the question.
+    pub fn holder(path: &Path) -> Result<Option<LockError>, FsError> {
+        let (mut file, _) = match fs::open_read(path) {
+            Ok(opened) => opened,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => Ok(Some(LockError::Locked {
+                path: path.to_owned(),
+                pid: noted_pid(&mut file),
+            })),
+            Err(TryLockError::Error(error)) => Err(FsError::new("lock", path, error)),
+        }
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Closing the file would do; a duplicate on its way through a spawn must not prolong the lock.
+        drop(self.file.unlock());
+    }
+}
+
+fn noted_pid(file: &mut File) -> Option<u32> {
+    let mut note = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(64).read_to_string(&mut note).ok()?;
+    note.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert!(FileLock::holder(&path).unwrap().is_none());
+        let lock = FileLock::acquire(&path, "2026-01-01T00:00:00.000Z").unwrap();
+        let refusal = FileLock::acquire(&path, "").unwrap_err();
+        let me = std::process::id();
+        assert!(
+            matches!(refusal, LockError::Locked { pid: Some(pid), .. } if pid == me),
+            "{refusal}"
+        );
+        assert!(
+            refusal
+                .to_string()
+                .ends_with(&format!("is locked by process {me}"))
+        );
+        assert!(FileLock::holder(&path).unwrap().is_some());
+        drop(lock);
+        assert!(FileLock::holder(&path).unwrap().is_none());
+        FileLock::acquire(&path, "").unwrap();
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error_with_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = FileLock::acquire(&dir.path().join("absent/lock"), "").unwrap_err();
+        assert!(error.to_string().contains("absent/lock"), "{error}");
+    }
+}
