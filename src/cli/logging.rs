@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
@@ -24,7 +24,7 @@ pub(super) fn start(common: &Common, home: &Path, level: Option<&str>) {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_target(true);
     let started = match open(&path) {
         Ok(file) => {
-            let writer = errors.and(Arc::new(Mutex::new(file)));
+            let writer = errors.and(Mutex::new(file));
             if common.log_json {
                 builder.json().with_writer(writer).try_init()
             } else {

@@ -45,6 +45,7 @@ use crate::os::ids::IdSource;
 use crate::os::lock::{FileLock, LockError};
 use crate::provider::registry::Registry;
 use crate::store::append_log::AppendLog;
+use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
 
 /// Commands that wait for one session's task.
@@ -112,6 +113,8 @@ pub struct Deps {
     pub env: Arc<Env>,
     /// Runs commands.
     pub shell: Arc<Shell>,
+    /// One for the process, so that no two calls write one file at the same time.
+    pub file_locks: Arc<FileLocks>,
     /// Owns every task of every session.
     pub tasks: TaskTracker,
     /// Turns running now.
@@ -332,6 +335,24 @@ impl Sessions {
         self.deps.config.default_model.clone()
     }
 
+    /// Whether a model could be used now, as far as can be said without asking its provider.
+    ///
+    /// # Errors
+    /// `model_unknown`, `model_not_configured` with what to write where.
+    pub fn check_model(&self, alias: &str) -> Result<(), Fault> {
+        self.deps.models.get(alias).map(|_| ())
+    }
+
+    /// The model that new sessions get, where it could be used now.
+    ///
+    /// # Errors
+    /// See [`Sessions::check_model`]; `config_invalid` where the configuration can't be read.
+    pub fn check_default_model(&self) -> Result<String, Fault> {
+        self.deps.check_config()?;
+        let alias = self.deps.models.default_alias()?;
+        self.check_model(alias).map(|()| alias.to_owned())
+    }
+
     /// Sessions that are loaded.
     pub fn loaded_count(&self) -> usize {
         self.deps.loaded.lock().len()
@@ -364,7 +385,7 @@ impl Deps {
         }
         let model = options.model.or_else(|| self.config.default_model.clone());
         if let Some(model) = &model {
-            self.models.known(model)?;
+            self.check_model(model)?;
         }
         let id = SessionId::from(self.ids.ulid());
         let now = self.clock.now();
@@ -428,6 +449,23 @@ impl Deps {
         }
         let next_turn = session.turn_count.max(highest_turn(&dir)) + 1;
         Ok(self.start(Parts { session, script, agent, journal, lock, dir, next_turn }))
+    }
+
+    /// No turn may run on a configuration that can't be read: its deny rules are not known.
+    pub(super) fn check_config(&self) -> Result<(), Fault> {
+        let Some(broken) = &self.config.broken else { return Ok(()) };
+        let message =
+            format!("the configuration can't be read; mend {}: {}", broken.file.display(), broken.message);
+        let file = broken.file.display().to_string();
+        Err(Fault::new(ErrorKind::ConfigInvalid, message).with("file", file).with("line", broken.line))
+    }
+
+    /// A model must exist; whether it can be used is said when a turn starts.
+    pub(super) fn check_model(&self, alias: &str) -> Result<(), Fault> {
+        match self.models.models().iter().any(|model| model.id == alias) {
+            true => Ok(()),
+            false => self.models.get(alias).map(|_| ()),
+        }
     }
 
     fn journal(&self, id: &SessionId, dir: &Path, log: AppendLog, last: (u64, Timestamp)) -> Journal {

@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
+use longshore_protocol::id::SessionId;
+
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
 use super::file::read::Read;
 use super::file::write::Write;
+use super::shell::Shell;
 use super::todo::TodoList;
 use super::Tool;
 
@@ -20,6 +23,10 @@ pub struct ToolDeps {
     pub file: FileDeps,
     /// Somebody can be asked questions.
     pub can_ask: bool,
+    /// Runs commands.
+    pub shell: Arc<Shell>,
+    /// Marks the processes of the session.
+    pub session: SessionId,
 }
 
 /// Which agents have a tool.
@@ -103,7 +110,7 @@ mod tests {
             durability: Durability::Kernel,
             image_input: false,
         };
-        ToolDeps { file, can_ask }
+        ToolDeps { file, can_ask, shell: Arc::new(Shell), session: "s".into() }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {

@@ -81,6 +81,7 @@ pub enum WhenBusy {
 /// Whether a turn runs already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TurnStartState")]
 pub enum StartState {
     /// It begins now.
     Running,

@@ -1,6 +1,6 @@
 //! Resolve, look at the disk once, and draw: everything known about a call before anyone is asked.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::display::Display;
@@ -12,7 +12,7 @@ use super::super::TurnCx;
 use super::prepare::Prepared;
 use crate::kernel::access::RealAccess;
 use crate::kernel::rule::Subject;
-use crate::tool::{CallCx, Execute, Outcome, Refusal};
+use crate::tool::{CallCx, Execute, Outcome, Refusal, Tool};
 
 /// A call that can be decided on.
 pub(super) struct Resolved {
@@ -25,11 +25,21 @@ pub(super) struct Resolved {
     /// What rules are matched against.
     pub(super) subject: Subject,
     /// Does it.
-    pub(super) execute: Execute,
-    /// True where the tool cuts its own output.
-    pub(super) own_budget: bool,
+    pub(super) execute: Once,
+    /// The tool.
+    pub(super) tool: Arc<dyn Tool>,
     /// Something the model has to be told beside the result.
     pub(super) note: Option<String>,
+}
+
+/// What runs a call, in a form that can be looked past from several places: it is only ever taken, once.
+pub(super) struct Once(Mutex<Execute>);
+
+impl Once {
+    /// Takes it.
+    pub(super) fn take(self) -> Execute {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How hosts see a call.
@@ -106,8 +116,8 @@ pub(super) async fn resolve(
         drawn,
         accesses,
         subject: call.subject,
-        execute: call.execute,
-        own_budget: tool.spec().own_budget,
+        execute: Once(Mutex::new(call.execute)),
+        tool,
         note: None,
     }))
 }
