@@ -70,7 +70,7 @@ impl Fake {
 }
 
 async fn serve(mut stream: TcpStream, answers: Vec<Vec<Act>>, log: Arc<Mutex<Vec<Asked>>>) {
-    while let Some(asked) = read(&mut stream).await {
+    if let Some(asked) = read(&mut stream).await {
         let acts = {
             let mut log = log.lock().unwrap();
             log.push(asked);
@@ -95,7 +95,6 @@ async fn serve(mut stream: TcpStream, answers: Vec<Vec<Act>>, log: Arc<Mutex<Vec
             }
         }
         let _ = stream.shutdown().await;
-        return;
     }
 }
 

@@ -193,7 +193,7 @@ impl Following {
         self.state = State::Over;
         self.body = stream::empty().boxed();
         if error.request_id.is_none() {
-            error.request_id.clone_from(&self.request_id);
+            error.request_id = self.request_id.as_deref().map(Into::into);
         }
         error
     }
@@ -521,10 +521,8 @@ fn hinted(endpoint: &Endpoint, mut error: ProviderError) -> ProviderError {
     let said = error.message.to_ascii_lowercase();
     let efforts = &endpoint.model.support_efforts;
     if matches!(error.status, Some(400 | 422)) && said.contains("effort") && !efforts.is_empty() {
-        error.message.push_str(&format!(
-            " (this model takes the efforts {})",
-            efforts.join(", ")
-        ));
+        let efforts = efforts.join(", ");
+        error.message = format!("{} (this model takes the efforts {efforts})", error.message);
     }
     if matches!(error.status, Some(400 | 404 | 422 | 500)) && said.contains("support tools") {
         error.class = ErrorClass::Status;
@@ -547,7 +545,7 @@ fn transport(endpoint: &Endpoint, error: &reqwest::Error) -> ProviderError {
     }
     let why = error
         .source()
-        .map_or_else(|| "the request failed".to_owned(), |source| root(source));
+        .map_or_else(|| "the request failed".to_owned(), root);
     ProviderError::new(ErrorClass::Connection, format!("cannot reach {who}: {why}"))
 }
 

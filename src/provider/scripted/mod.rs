@@ -227,7 +227,7 @@ impl ModelClient for ScriptedClient {
                 sessions.entry(session.clone()).or_default().lanes = lanes;
             }
             Err(error) => {
-                tracing::warn!(%session, %error, "the script's place could not be read; it starts anew")
+                tracing::warn!(%session, %error, "the script's place could not be read; it starts anew");
             }
         }
     }
