@@ -1135,3 +1135,26 @@ async fn errors_say_what_can_be_done() {
         );
     }
 }
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let body = chunk(json!({"content": "ok"})) + &finish("stop") + "data: [DONE]\n\n";
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let first = format!("{head}{:x}\r\n{body}\r\n", body.len());
+    let acts = vec![
+        Act::Send(first.into_bytes()),
+        Act::Send(b"0\r\n\r\n".to_vec()),
+        Act::Next,
+    ];
+    let fake = Fake::start(vec![acts]).await;
+    let client = client(&fake);
+    for _ in 0..3 {
+        generate(&client, hello()).await.unwrap();
+        // The connection goes back to its pool in a task of its own.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!((fake.asked().len(), fake.n_connections()), (3, 1));
+}

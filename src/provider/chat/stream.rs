@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{FutureExt as _, StreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use longshore_protocol::value::turn::FinishReason;
 use longshore_protocol::value::usage::Usage;
 use reqwest::Response;
@@ -27,6 +27,9 @@ use crate::provider::{Delta, DeltaStream, ModelRequest, estimate};
 
 /// Once the answer's end was seen, what may follow it (usage, the end mark) is waited for this long at most.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
+/// After the end mark, the end of the body is waited for this long. Whoever reads on until the stream's end waits for it,
+/// the last delta does not.
+const LINGER: Duration = Duration::from_millis(20);
 /// Any error's body is read this far.
 const ERROR_READ_BYTES: usize = 256 << 10;
 
@@ -177,6 +180,10 @@ impl Following {
                 State::Over => return None,
                 State::Closing => {
                     self.state = State::Over;
+                    if self.ended && self.failure.is_none() {
+                        // The connection can be used again only once its end was read, which mostly is close behind.
+                        let _ = timeout(LINGER, self.body.next()).await;
+                    }
                     return self.failure.take().map(|error| Err(self.fail(error)));
                 }
                 State::Reading => {}
@@ -226,8 +233,6 @@ impl Following {
             Some(Ok(bytes)) => {
                 self.take(&bytes)?;
                 if self.ended {
-                    // The connection can be used again only once its end was read; often it is here already.
-                    drop(self.body.next().now_or_never());
                     return self.close();
                 }
                 Ok(())
@@ -524,7 +529,7 @@ fn hinted(endpoint: &Endpoint, mut error: ProviderError) -> ProviderError {
         let efforts = efforts.join(", ");
         error.message = format!("{} (this model takes the efforts {efforts})", error.message);
     }
-    if matches!(error.status, Some(400 | 404 | 422 | 500)) && said.contains("support tools") {
+    if matches!(error.status, Some(400 | 404 | 422 | 500)) && said.contains("support tool") {
         error.class = ErrorClass::Status;
         error.message.push_str(" (choose a model that takes tools)");
     }
