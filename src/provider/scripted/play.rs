@@ -25,8 +25,6 @@ const DELTAS_PER_YIELD: u32 = 64;
 
 /// What a turn is played with.
 pub(super) struct Part {
-    /// The request that is answered.
-    pub(super) request: ModelRequest,
     /// The lane's name.
     pub(super) lane: String,
     /// The turn's number, from 1.
@@ -44,7 +42,12 @@ pub(super) struct Part {
 }
 
 /// The deltas of a turn.
-pub(super) fn play(part: Part, program: &Program, cancel: CancellationToken) -> DeltaStream {
+pub(super) fn play(
+    request: ModelRequest,
+    part: Part,
+    program: &Program,
+    cancel: CancellationToken,
+) -> DeltaStream {
     let player = Box::new(Player {
         frames: vec![Frame {
             actions: part.actions.clone(),
@@ -61,6 +64,7 @@ pub(super) fn play(part: Part, program: &Program, cancel: CancellationToken) -> 
         n_output: 0,
         ending: Ending::Usage,
         part,
+        request,
     });
     stream::unfold(
         (player, cancel, 0_u32),
@@ -126,6 +130,7 @@ enum Ending {
 }
 
 struct Player {
+    request: ModelRequest,
     part: Part,
     frames: Vec<Frame>,
     reader: DeltaReader,
@@ -286,7 +291,7 @@ impl Player {
         ) -> Result<T, String>,
     ) -> Result<T, String> {
         let view = View {
-            request: &self.part.request,
+            request: &self.request,
             turn: self.part.turn,
         };
         fill(&mut |slot| view.value(slot))
@@ -389,7 +394,7 @@ impl Player {
     fn usage(&self) -> Option<Usage> {
         match self.part.usage.as_ref()? {
             UsageSpec::Auto(_) => Some(estimate::usage(
-                estimate::request(&self.part.request),
+                estimate::request(&self.request),
                 self.n_output,
             )),
             UsageSpec::Counted(counted) => Some(Usage {
