@@ -17,8 +17,9 @@ use super::program::{Action, Call, CallArgs, Program};
 use super::view::View;
 use crate::provider::chat::delta::DeltaReader;
 use crate::provider::error::ProviderError;
+use crate::provider::estimate::{self, Tally};
 use crate::provider::slots::{Arguments, CallPiece, Index};
-use crate::provider::{Delta, DeltaStream, ModelRequest, estimate};
+use crate::provider::{Delta, DeltaStream, ModelRequest};
 
 /// A stream that never waits gives others their turn after this many deltas.
 const DELTAS_PER_YIELD: u32 = 64;
@@ -61,7 +62,7 @@ pub(super) fn play(
         delay: program.delay,
         pause: program.first_delay,
         held: None,
-        n_output: 0,
+        output: Tally::default(),
         ending: Ending::Usage,
         part,
         request,
@@ -143,7 +144,7 @@ struct Player {
     pause: Duration,
     /// A delta that comes after the pause.
     held: Option<Delta>,
-    n_output: u64,
+    output: Tally,
     ending: Ending,
 }
 
@@ -165,14 +166,14 @@ impl Player {
             }
             Next::Delta(delta) => {
                 if matches!(self.part.usage, Some(UsageSpec::Auto(_))) {
-                    self.n_output += match &delta {
+                    match &delta {
                         Delta::Text(text)
                         | Delta::Thinking { text, .. }
                         | Delta::CallArguments { text, .. }
                         | Delta::CallReplaced { text, .. }
-                        | Delta::CallStarted { name: text, .. } => estimate::text(text),
-                        Delta::Usage(_) | Delta::Finished { .. } => 0,
-                    };
+                        | Delta::CallStarted { name: text, .. } => self.output.add(text),
+                        Delta::Usage(_) | Delta::Finished { .. } => {}
+                    }
                 }
                 let pause = std::mem::replace(&mut self.pause, self.delay);
                 if pause.is_zero() {
@@ -395,7 +396,7 @@ impl Player {
         match self.part.usage.as_ref()? {
             UsageSpec::Auto(_) => Some(estimate::usage(
                 estimate::request(&self.request),
-                self.n_output,
+                self.output.tokens(),
             )),
             UsageSpec::Counted(counted) => Some(Usage {
                 input_other: counted.input_other,
