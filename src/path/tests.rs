@@ -1,5 +1,8 @@
+#![expect(clippy::disallowed_methods, reason = "these tests set up and look at real files")]
+
 use std::fs as disk;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use longshore_protocol::error::ErrorKind;
 
@@ -235,5 +238,3 @@ async fn an_exclusive_call_needs_no_disk() {
     let workspace = Arc::new(fixed());
     assert_eq!(workspace.real_accesses(&[Access::All]).await, Ok(vec![RealAccess::all()]));
 }
-
-use std::sync::Arc;

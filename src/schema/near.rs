@@ -9,7 +9,7 @@ pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>, li
         .into_iter()
         .filter_map(|candidate| Some((distance(&wanted, &plain(candidate))?, candidate)))
         .collect();
-    alike.sort();
+    alike.sort_unstable();
     alike.into_iter().take(limit).map(|(_, candidate)| candidate).collect()
 }
 

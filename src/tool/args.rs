@@ -139,7 +139,9 @@ pub fn normalize(value: &mut Value, schema: &Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items").filter(|schema| schema.is_object()) {
-                items.iter_mut().for_each(|item| normalize(item, schema));
+                for item in items {
+                    normalize(item, schema);
+                }
             }
         }
         Value::Number(number) => {

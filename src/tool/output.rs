@@ -19,8 +19,11 @@ const NAME_CHARS: usize = 80;
 
 /// Cuts text for one field of a display; tells whether anything was cut.
 pub fn cut_display(text: &str) -> (&str, bool) {
-    let cut = &text[..text.floor_char_boundary(DISPLAY_BYTES)];
-    (cut, cut.len() < text.len())
+    let mut end = text.len().min(DISPLAY_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    (&text[..end], end < text.len())
 }
 
 /// The first `n_chars` characters.
@@ -65,19 +68,17 @@ pub async fn within_budget(outcome: Outcome, spec: &ToolSpec, call: &ToolCallId,
 
 /// The text of an outcome that is nothing but text.
 fn only_text(parts: &[Part]) -> Option<Arc<str>> {
-    match parts {
-        [Part::Text(text)] => Some(Arc::clone(text)),
-        _ => {
-            let texts: Option<Vec<&str>> = parts
-                .iter()
-                .map(|part| match part {
-                    Part::Text(text) => Some(text.as_ref()),
-                    Part::Thinking(_) | Part::Image { .. } => None,
-                })
-                .collect();
-            Some(texts?.join("\n").into())
-        }
+    if let [Part::Text(text)] = parts {
+        return Some(Arc::clone(text));
     }
+    let texts: Option<Vec<&str>> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => Some(text.as_ref()),
+            Part::Thinking(_) | Part::Image { .. } => None,
+        })
+        .collect();
+    Some(texts?.join("\n").into())
 }
 
 async fn save(path: PathBuf, text: Arc<str>) -> Result<PathBuf, fs::FsError> {
@@ -102,6 +103,7 @@ fn file_name(tool: &str, call: &ToolCallId) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests look at real files")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

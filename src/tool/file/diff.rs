@@ -142,13 +142,7 @@ fn changed_part(old: &str, new: &str) -> (usize, usize, usize) {
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let mut start = same;
     for _ in 0..=CONTEXT_LINES {
-        start = match memchr::memrchr(b'\n', &a[..start]) {
-            Some(at) => at,
-            None => {
-                start = 0;
-                break;
-            }
-        };
+        start = memchr::memrchr(b'\n', &a[..start]).unwrap_or(0);
     }
     if start > 0 {
         start += 1;
@@ -158,10 +152,7 @@ fn changed_part(old: &str, new: &str) -> (usize, usize, usize) {
     let same_end = a.iter().rev().zip(b.iter().rev()).take(limit).take_while(|(a, b)| a == b).count();
     let mut end = a.len() - same_end;
     for _ in 0..=CONTEXT_LINES {
-        end = match memchr::memchr(b'\n', &a[end..]) {
-            Some(at) => end + at + 1,
-            None => a.len(),
-        };
+        end = memchr::memchr(b'\n', &a[end..]).map_or(a.len(), |at| end + at + 1);
     }
     (start, end, end + b.len() - a.len())
 }
@@ -180,7 +171,7 @@ mod tests {
 
     #[test]
     fn unified_hunks() {
-        let numbers: String = (1..=20).map(|n| format!("{n}\n")).collect();
+        let numbers: String = (1..=20).map(|n| n.to_string() + "\n").collect();
         check(
             &numbers,
             &numbers.replace("\n10\n", "\nten\n"),
@@ -210,7 +201,7 @@ mod tests {
 
     #[test]
     fn displays_are_bounded() {
-        let old: String = (0..10_000).map(|n| format!("old {n}\n")).collect();
+        let old: String = (0..10_000).map(|n| "old ".to_owned() + &n.to_string() + "\n").collect();
         let new = old.replace("old", "new");
         match of_file(Path::new("/f"), Some(old.as_bytes()), new.as_bytes()) {
             Display::Diff { hunks, old_text, new_text, truncated, .. } => {

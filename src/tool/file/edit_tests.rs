@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "these tests set up and look at real files")]
+
 use std::fs as disk;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
@@ -91,7 +93,7 @@ async fn calls_say_what_they_touch() {
 async fn previews_and_results_are_real_diffs() {
     let bench = Bench::new();
     let edit = Edit::new(bench.deps.clone());
-    let file: String = (1..=9).map(|n| format!("{n}\n")).collect();
+    let file: String = (1..=9).map(|n| n.to_string() + "\n").collect();
     bench.put("f", &file);
     let hunks = "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n";
     let expect = Display::Diff {
@@ -185,7 +187,7 @@ async fn a_cancel_before_the_effect_prevents_it() {
 #[tokio::test]
 async fn edits_of_one_file_at_once_all_land() {
     let bench = Bench::new();
-    let numbers: String = (1..=100).map(|n| format!("<{n}>\n")).collect();
+    let numbers: String = (1..=100).map(|n| "<".to_owned() + &n.to_string() + ">\n").collect();
     bench.put("f", &numbers);
     let edits: Vec<Edit> = (0..6).map(|_| Edit::new(bench.other_agent())).collect();
     let runs = edits.iter().zip([50, 75, 10, 20, 30, 40]).map(|(edit, n)| {

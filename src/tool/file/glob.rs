@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::FileDeps;
 use super::search::{self, Ended, Pattern, Report, Root, SEARCH_TIME, Tally, Walk};
-use super::target;
+use super::target::{self, Failed};
 use crate::kernel::access::Access;
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
@@ -127,15 +127,15 @@ impl Newest {
 
 impl GlobJob {
     fn execute(self) -> Execute {
-        Box::new(move |cx| self.glob(cx).map(|outcome| outcome.unwrap_or_else(|failed| failed)).boxed())
+        Box::new(move |cx| self.glob(cx).map(|outcome| outcome.unwrap_or_else(Outcome::from)).boxed())
     }
 
-    async fn glob(self, cx: ExecCx) -> Result<Outcome, Outcome> {
+    async fn glob(self, cx: ExecCx) -> Result<Outcome, Failed> {
         let shown = self.args.path.clone().unwrap_or_else(|| ".".to_owned());
         let Some(target) = target::of_call(&cx.accesses, &shown) else { return Err(target::no_access()) };
         let root = blocking::run(move || search::open_root(&target)).await?;
         if root.is_file {
-            return Err(Outcome::failed(format!("{shown} is a file, not a directory.")));
+            return Err(Failed::new(format!("{shown} is a file, not a directory.")));
         }
         let (mut results, mut ended) = self.search(&self.args.pattern, &root, &cx).await?;
         let is_bracketed = self.args.pattern.contains(['[', ']', '(', ')']);
@@ -146,8 +146,8 @@ impl GlobJob {
         self.outcome(&root, &results, ended)
     }
 
-    async fn search(&self, pattern: &str, root: &Root, cx: &ExecCx) -> Result<(Arc<Results>, Ended), Outcome> {
-        let pattern = Pattern::new(pattern, [&root.declared, &root.real]).map_err(Outcome::failed)?;
+    async fn search(&self, pattern: &str, root: &Root, cx: &ExecCx) -> Result<(Arc<Results>, Ended), Failed> {
+        let pattern = Pattern::new(pattern, [&root.declared, &root.real]).map_err(Failed::new)?;
         let walk = Walk {
             workspace: Arc::clone(&self.workspace),
             root: root.clone(),
@@ -175,18 +175,18 @@ impl GlobJob {
         }
     }
 
-    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Outcome> {
+    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Failed> {
         let newest = std::mem::take(&mut *results.newest.lock().unwrap_or_else(PoisonError::into_inner));
         let n_seen = newest.n_seen;
         let troubles = results.tally.troubles();
         if n_seen == 0 && ended == Ended::TimedOut {
-            return Err(Outcome::failed(
+            return Err(Failed::new(
                 "The search was stopped after 20 seconds and had found nothing until then. Look in a smaller directory.",
             ));
         }
         if n_seen == 0 && !troubles.is_empty() {
             let named = troubles.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-            return Err(Outcome::failed(format!("Nothing was found, but not everything could be read: {named}.")));
+            return Err(Failed::new(format!("Nothing was found, but not everything could be read: {named}.")));
         }
         let mut report = Report::default();
         if n_seen > MAX_FILES {

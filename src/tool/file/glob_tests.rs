@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "these tests set up and look at real files")]
+
 use std::fs as disk;
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use super::FileDeps;
 use super::search::{
     self, Ended, Engine, EngineOptions, Filter, Found, Kept, Mode, Report, Root, SEARCH_TIME, Stop, Tally, Walk,
 };
-use super::target::{self, io_reason};
+use super::target::{self, Failed, io_reason};
 use crate::kernel::access::Access;
 use crate::kernel::rule::Subject;
 use crate::os::{blocking, fs};
@@ -189,10 +189,10 @@ struct Results {
 
 impl GrepJob {
     fn execute(self) -> Execute {
-        Box::new(move |cx| self.grep(cx).map(|outcome| outcome.unwrap_or_else(|failed| failed)).boxed())
+        Box::new(move |cx| self.grep(cx).map(|outcome| outcome.unwrap_or_else(Outcome::from)).boxed())
     }
 
-    async fn grep(self, cx: ExecCx) -> Result<Outcome, Outcome> {
+    async fn grep(self, cx: ExecCx) -> Result<Outcome, Failed> {
         let shown = self.args.path.as_deref().unwrap_or(".");
         let Some(target) = target::of_call(&cx.accesses, shown) else { return Err(target::no_access()) };
         let root = blocking::run(move || search::open_root(&target)).await?;
@@ -202,7 +202,7 @@ impl GrepJob {
             root: root.clone(),
             include_ignored: self.args.include_ignored,
             types: self.types.clone(),
-            filter: filter.transpose().map_err(Outcome::failed)?,
+            filter: filter.transpose().map_err(Failed::new)?,
             narrow: None,
         });
         let results = Arc::new(Results::default());
@@ -222,12 +222,12 @@ impl GrepJob {
         }
     }
 
-    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Outcome> {
+    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Failed> {
         let kept = std::mem::take(&mut *results.kept.lock().unwrap_or_else(PoisonError::into_inner));
         let is_cut = kept.is_cut();
         let found = kept.into_found();
         if found.is_empty() && ended == Ended::TimedOut {
-            return Err(Outcome::failed(
+            return Err(Failed::new(
                 "The search was stopped after 20 seconds and had found nothing until then. Search a smaller directory, \
                  or narrow it down with `glob` or `type`.",
             ));
@@ -258,7 +258,7 @@ impl GrepJob {
         let page = self.page(files.len());
         let lines = files[page.start..page.end].iter().map(|(path, _)| self.shown(root, path));
         let n_shown = add_lines(report, lines);
-        self.notice_of_page(report, "file", page, n_shown);
+        notice_of_page(report, "file", page, n_shown);
     }
 
     fn counts(&self, report: &mut Report, root: &Root, found: &BTreeMap<PathBuf, Found>) {
@@ -276,7 +276,7 @@ impl GrepJob {
         let rows = found.iter().skip(page.start).take(page.end - page.start);
         let n_shown = add_lines(report, rows.map(|(path, found)| format!("{}:{}", self.shown(root, path), found.n_matches)));
         if n_shown < page.end - page.start {
-            self.notice_of_page(report, "file", page, n_shown);
+            notice_of_page(report, "file", page, n_shown);
         }
         if page.end > page.start && page.end < page.total {
             report.incomplete();
@@ -318,7 +318,7 @@ impl GrepJob {
             before = Some((path, number));
             n_shown += 1;
         }
-        self.notice_of_page(report, "line", page, n_shown);
+        notice_of_page(report, "line", page, n_shown);
     }
 
     fn shown(&self, root: &Root, relative: &Path) -> String {
@@ -332,13 +332,6 @@ impl GrepJob {
             limit => total.min(start + limit as usize),
         };
         Page { start, end, total }
-    }
-
-    fn notice_of_page(&self, report: &mut Report, what: &str, page: Page, n_shown: usize) {
-        if let Some(notice) = page.notice(what, n_shown) {
-            report.notice(notice);
-            report.incomplete();
-        }
     }
 }
 
@@ -372,6 +365,14 @@ impl Page {
             ));
         }
         (start > 0).then(|| format!("Showing {what}s {} to {end} of {total}.", start + 1))
+    }
+}
+
+/// Tells where not all is shown.
+fn notice_of_page(report: &mut Report, what: &str, page: Page, n_shown: usize) {
+    if let Some(notice) = page.notice(what, n_shown) {
+        report.notice(notice);
+        report.incomplete();
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::FileDeps;
-use super::target::{self, Target, io_reason};
+use super::target::{self, Failed, Target, io_reason};
 use super::text::{self, BOM, NotText, Utf16};
 use super::window::{self, Limits, Source, Wanted, Window, WindowError};
 use crate::kernel::access::Access;
@@ -130,14 +130,14 @@ impl ReadJob {
     fn execute(self) -> Execute {
         Box::new(move |cx| {
             async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
-                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(|failed| failed)).await
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access().into() };
+                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(Outcome::from)).await
             }
             .boxed()
         })
     }
 
-    fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
         target.check_unmoved()?;
         let (mut file, meta) = fs::open_real(target.real()).map_err(|error| target.open_error(&error))?;
@@ -148,7 +148,7 @@ impl ReadJob {
             return self.image(target, file, size, mime);
         }
         if promises_image(target.real()) {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} is named like an image, but its bytes are not one, so it was not read.",
                 target.shown
             )));
@@ -166,7 +166,7 @@ impl ReadJob {
         stamp: FileStamp,
         head: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Failed> {
         let mut hasher = self.deps.freshness.hasher();
         let start = if head.starts_with(BOM) {
             hasher.write(BOM);
@@ -189,9 +189,9 @@ impl ReadJob {
         stamp: FileStamp,
         encoding: Utf16,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Failed> {
         if stamp.size > MAX_UTF16_BYTES {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} is {} text of {} MiB; such files can be read up to {} MiB.",
                 target.shown,
                 encoding.name(),
@@ -201,7 +201,7 @@ impl ReadJob {
         }
         let bytes = read_all(&mut file, stamp.size).map_err(|error| unreadable(target, &error))?;
         let Some(decoded) = encoding.decode(&bytes) else {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} begins like {} text but is not valid, so it was not read.",
                 target.shown,
                 encoding.name()
@@ -216,13 +216,13 @@ impl ReadJob {
         Ok(self.outcome(window, Some(encoding)))
     }
 
-    fn image(&self, target: &Target, mut file: File, size: u64, mime: &'static str) -> Result<Outcome, Outcome> {
+    fn image(&self, target: &Target, mut file: File, size: u64, mime: &'static str) -> Result<Outcome, Failed> {
         let shown = &target.shown;
         if !self.deps.image_input {
-            return Err(Outcome::failed(format!("{shown} is an image ({mime}); the model in use takes no images.")));
+            return Err(Failed::new(format!("{shown} is an image ({mime}); the model in use takes no images.")));
         }
         if size > IMAGE_BYTES as u64 {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{shown} is an image of {size} bytes; images are shown up to {IMAGE_BYTES} bytes. Make a smaller copy \
                  with a shell command and read that."
             )));
@@ -304,16 +304,16 @@ fn promises_image(path: &Path) -> bool {
     })
 }
 
-fn unreadable(target: &Target, error: &std::io::Error) -> Outcome {
-    Outcome::failed(format!("{} can't be read: {}.", target.shown, io_reason(error)))
+fn unreadable(target: &Target, error: &std::io::Error) -> Failed {
+    Failed::new(format!("{} can't be read: {}.", target.shown, io_reason(error)))
 }
 
-fn window_error(target: &Target, error: WindowError) -> Outcome {
+fn window_error(target: &Target, error: WindowError) -> Failed {
     match error {
         WindowError::NotText(reason @ NotText::Nul(_)) => {
-            Outcome::failed(format!("{} can't be read as text: {}.", target.shown, reason.reason()))
+            Failed::new(format!("{} can't be read as text: {}.", target.shown, reason.reason()))
         }
-        WindowError::NotText(reason @ NotText::Invalid(_)) => Outcome::failed(format!(
+        WindowError::NotText(reason @ NotText::Invalid(_)) => Failed::new(format!(
             "{} can't be read as text: {}. It may be in another encoding; convert a copy with a shell command.",
             target.shown,
             reason.reason()

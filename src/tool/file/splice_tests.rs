@@ -70,7 +70,7 @@ fn diagnoses() {
 
 #[test]
 fn excerpts_carry_the_new_numbers() {
-    let file: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+    let file: String = (1..=20).map(|n| "line ".to_owned() + &n.to_string() + "\n").collect();
     let replacement = Replacement { old: "line 10\n", new: "ten\nmore\n", all: false };
     let spliced = splice(file.as_bytes(), replacement).unwrap();
     assert_eq!(spliced.first_lines, 10..12);

@@ -1,5 +1,7 @@
 //! A workspace on the disk, and calls taken through every stage they go through in the engine.
 
+#![expect(clippy::disallowed_methods, reason = "these tests set up and look at real files")]
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;

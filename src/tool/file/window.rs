@@ -28,6 +28,7 @@ const RENDER_SLACK: usize = 16;
 
 /// Sizes at which reading changes.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "sizes carry their unit")]
 pub(super) struct Limits {
     /// Files up to this size are counted whole.
     pub whole_bytes: u64,

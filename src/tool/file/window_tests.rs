@@ -16,7 +16,7 @@ fn window(bytes: &[u8], offset: i64, n_lines: usize) -> Window {
 }
 
 fn numbered(n: usize) -> Vec<u8> {
-    (1..=n).map(|n| format!("line {n}\n")).collect::<String>().into_bytes()
+    (1..=n).map(|n| "line ".to_owned() + &n.to_string() + "\n").collect::<String>().into_bytes()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::freshness::Known;
-use super::target::{self, Content, MAX_EDIT_BYTES, Target};
+use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
 use super::text::{self, BOM, Style, Utf16};
 use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
@@ -131,23 +131,23 @@ impl WriteJob {
                 Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
             }
             Ok(Existing::Nothing | Existing::Large(_)) => None,
-            Err(failed) => Some(Display::Error { message: target::text_of(&failed), code: None }),
+            Err(failed) => Some(Display::Error { message: failed.message, code: None }),
         }
     }
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
             async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access().into() };
                 let lock = tokio::select! {
                     biased;
-                    () = cx.cancel.cancelled() => return target::cancelled(),
+                    () = cx.cancel.cancelled() => return target::cancelled().into(),
                     lock = self.deps.locks.lock(target.real()) => lock,
                 };
                 // The lock goes with the work: should the caller give up, no other writer comes in between.
                 blocking::run(move || {
                     let _lock = lock;
-                    self.write(&target, &cx.cancel).unwrap_or_else(|failed| failed)
+                    self.write(&target, &cx.cancel).unwrap_or_else(Outcome::from)
                 })
                 .await
             }
@@ -155,7 +155,7 @@ impl WriteJob {
         })
     }
 
-    fn write(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn write(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         target.check_unmoved()?;
         let existing = existing(target)?;
         match (existing, self.args.mode) {
@@ -176,9 +176,9 @@ impl WriteJob {
         }
     }
 
-    fn create(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn create(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         let missing = target::missing_dirs(target.real()).map_err(|(dir, kind)| {
-            Outcome::failed(format!(
+            Failed::new(format!(
                 "{} can't be made: {} is {}, not a directory.",
                 target.shown,
                 dir.display(),
@@ -203,7 +203,7 @@ impl WriteJob {
         Ok(done(verb, bytes.len(), target, &notes).with_display(diff::of_file(target.declared(), None, bytes)))
     }
 
-    fn overwrite(&self, target: &Target, old: &Content, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn overwrite(&self, target: &Target, old: &Content, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         let freshness = &self.deps.freshness;
         let known = target.known(freshness, old);
         let prepared = self.prepare(&old.bytes);
@@ -222,7 +222,7 @@ impl WriteJob {
         Ok(done("Wrote", prepared.bytes.len(), target, &prepared.notes).with_display(display))
     }
 
-    fn overwrite_large(&self, target: &Target, stamp: FileStamp, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn overwrite_large(&self, target: &Target, stamp: FileStamp, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         let freshness = &self.deps.freshness;
         check_seen(target, freshness.compare(target.real(), stamp, || None))?;
         target::check_cancel(cancel)?;
@@ -240,7 +240,7 @@ impl WriteJob {
         known: Known,
         hash: Option<u64>,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
         let bytes = self.args.content.as_bytes();
         let appended = append_once(target.real(), bytes, &self.options(Expect::Same(old)))
@@ -279,13 +279,13 @@ impl WriteJob {
     }
 }
 
-fn dirs_error(target: &Target, error: &FsError) -> Outcome {
+fn dirs_error(target: &Target, error: &FsError) -> Failed {
     let reason = target::io_reason(&error.source);
-    Outcome::failed(format!("The directories for {} can't be made: {reason}.", target.shown))
+    Failed::new(format!("The directories for {} can't be made: {reason}.", target.shown))
 }
 
 /// Looks at what stands at the path.
-fn existing(target: &Target) -> Result<Existing, Outcome> {
+fn existing(target: &Target) -> Result<Existing, Failed> {
     match fs::open_real(target.real()) {
         Ok((_, meta)) if meta.len() > MAX_EDIT_BYTES => Ok(Existing::Large(FileStamp::from(&meta))),
         Ok(_) => Ok(Existing::Content(target.read()?)),
@@ -297,14 +297,14 @@ fn existing(target: &Target) -> Result<Existing, Outcome> {
 }
 
 /// Content the model has not seen is not thrown away.
-fn check_seen(target: &Target, known: Known) -> Result<(), Outcome> {
+fn check_seen(target: &Target, known: Known) -> Result<(), Failed> {
     match known {
         Known::Same => Ok(()),
-        Known::Never => Err(Outcome::failed(format!(
+        Known::Never => Err(Failed::new(format!(
             "{} exists and has not been read in this conversation; nothing was written. Read it first, then write it.",
             target.shown
         ))),
-        Known::Changed => Err(Outcome::failed(format!(
+        Known::Changed => Err(Failed::new(format!(
             "{} was changed since you last read it; nothing was written. Read it again, then write it.",
             target.shown
         ))),

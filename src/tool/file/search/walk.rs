@@ -11,8 +11,7 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use super::{Filter, Pattern, Stop};
 use crate::os::fs::{self, FileKind, is_temp_name};
 use crate::path::{Workspace, in_work_tree};
-use crate::tool::Outcome;
-use crate::tool::file::target::{Target, io_reason};
+use crate::tool::file::target::{Failed, Target, io_reason};
 
 /// Control directories of version control systems; a work tree may have a file of that name instead.
 const VERSION_CONTROL: [&str; 6] = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"];
@@ -49,7 +48,7 @@ pub(in super::super) struct Walk {
 }
 
 /// Looks at what stands where a search is to begin (blocking).
-pub(in super::super) fn open_root(target: &Target) -> Result<Root, Outcome> {
+pub(in super::super) fn open_root(target: &Target) -> Result<Root, Failed> {
     target.check_unmoved()?;
     let kind = fs::symlink_metadata(target.real()).map_err(|error| target.open_error(&error))?.file_type().into();
     match kind {
@@ -58,7 +57,7 @@ pub(in super::super) fn open_root(target: &Target) -> Result<Root, Outcome> {
             real: target.real().to_owned(),
             is_file: kind == FileKind::File,
         }),
-        other => Err(Outcome::failed(format!(
+        other => Err(Failed::new(format!(
             "{} is {}; only files and directories can be searched.",
             target.shown,
             other.describe()
