@@ -67,10 +67,15 @@ impl Tool for Edit {
     fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
         let args: EditArgs = args::typed(args)?;
         if args.old_string == args.new_string {
-            return Err(Refusal::new("old_string and new_string are the same; there is nothing to change."));
+            return Err(Refusal::new(
+                "old_string and new_string are the same; there is nothing to change.",
+            ));
         }
         let path = cx.workspace.resolve(&args.path)?.path;
-        let job = Arc::new(EditJob { args, deps: self.deps.clone() });
+        let job = Arc::new(EditJob {
+            args,
+            deps: self.deps.clone(),
+        });
         Ok(Call {
             accesses: vec![Access::read_write(&path)],
             title: format!("Edit {}", cx.workspace.show(&path)),
@@ -102,15 +107,24 @@ impl EditJob {
     fn draw(&self, target: &Target) -> Display {
         let drawn = target.read().and_then(|content| {
             let spliced = self.splice(target, &content)?;
-            Ok(diff::of_file(target.declared(), Some(&content.bytes), &spliced.bytes))
+            Ok(diff::of_file(
+                target.declared(),
+                Some(&content.bytes),
+                &spliced.bytes,
+            ))
         });
-        drawn.unwrap_or_else(|failed| Display::Error { message: failed.message, code: None })
+        drawn.unwrap_or_else(|failed| Display::Error {
+            message: failed.message,
+            code: None,
+        })
     }
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
             async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access().into() };
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
+                    return target::no_access().into();
+                };
                 let lock = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => return target::cancelled().into(),
@@ -131,12 +145,18 @@ impl EditJob {
         // Someone else's write in between is met once by starting over from what they wrote.
         match self.attempt(target, cancel)? {
             Ok(outcome) => Ok(outcome),
-            Err(_) => self.attempt(target, cancel)?.map_err(|error| target.write_error(&error)),
+            Err(_) => self
+                .attempt(target, cancel)?
+                .map_err(|error| target.write_error(&error)),
         }
     }
 
     /// One read and write. The inner error: the file changed between the two.
-    fn attempt(&self, target: &Target, cancel: &CancellationToken) -> Result<Result<Outcome, ReplaceError>, Failed> {
+    fn attempt(
+        &self,
+        target: &Target,
+        cancel: &CancellationToken,
+    ) -> Result<Result<Outcome, ReplaceError>, Failed> {
         let freshness = &self.deps.freshness;
         target.check_unmoved()?;
         let content = target.read()?;
@@ -160,14 +180,30 @@ impl EditJob {
             Err(error @ ReplaceError::Changed { .. }) => return Ok(Err(error)),
             Err(error) => return Err(target.write_error(&error)),
         };
-        freshness.record(target.real(), replaced.stamp, Some(freshness.hash(&spliced.bytes)));
+        freshness.record(
+            target.real(),
+            replaced.stamp,
+            Some(freshness.hash(&spliced.bytes)),
+        );
         Ok(Ok(outcome(target, &content, &spliced, known)))
     }
 
     fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Failed> {
-        let EditArgs { old_string: old, new_string: new, replace_all: all, .. } = &self.args;
-        splice::splice(&content.bytes, Replacement { old, new, all: *all })
-            .map_err(|error| Failed::new(error.message(&target.shown)))
+        let EditArgs {
+            old_string: old,
+            new_string: new,
+            replace_all: all,
+            ..
+        } = &self.args;
+        splice::splice(
+            &content.bytes,
+            Replacement {
+                old,
+                new,
+                all: *all,
+            },
+        )
+        .map_err(|error| Failed::new(error.message(&target.shown)))
     }
 }
 
@@ -178,17 +214,32 @@ fn outcome(target: &Target, content: &Content, spliced: &Spliced, known: Known) 
         n => format!("{n} occurrences"),
     };
     let (first, end) = (spliced.first_lines.start, spliced.first_lines.end - 1);
-    let lines = if end > first { format!("lines {first}-{end}") } else { format!("line {first}") };
-    let at = if spliced.n_replaced > 1 { "the first now at" } else { "now at" };
+    let lines = if end > first {
+        format!("lines {first}-{end}")
+    } else {
+        format!("line {first}")
+    };
+    let at = if spliced.n_replaced > 1 {
+        "the first now at"
+    } else {
+        "now at"
+    };
     let mut note = String::new();
     if known == Known::Changed {
         note.push_str("The file had changed on disk since you last read it; the rest of it may differ from what you know.\n");
     }
     note.push_str("Around the change:\n");
     note.push_str(&splice::excerpt(spliced));
-    Outcome::text(format!("Edited {}: replaced {times}, {at} {lines}.", target.shown))
-        .with_note(note)
-        .with_display(diff::of_file(target.declared(), Some(&content.bytes), &spliced.bytes))
+    Outcome::text(format!(
+        "Edited {}: replaced {times}, {at} {lines}.",
+        target.shown
+    ))
+    .with_note(note)
+    .with_display(diff::of_file(
+        target.declared(),
+        Some(&content.bytes),
+        &spliced.bytes,
+    ))
 }
 
 #[cfg(test)]

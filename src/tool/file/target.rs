@@ -43,7 +43,9 @@ pub(super) struct Failed {
 
 impl Failed {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self {
+            message: message.into(),
+        }
     }
 }
 
@@ -92,8 +94,17 @@ impl Target {
         let mut bytes = Vec::with_capacity(meta.len() as usize);
         // A file that is being appended to is read as far as it was when it was opened.
         let read = file.take(meta.len()).read_to_end(&mut bytes);
-        read.map_err(|error| Failed::new(format!("{} can't be read: {}.", self.shown, io_reason(&error))))?;
-        Ok(Content { bytes, stamp: FileStamp::from(&meta) })
+        read.map_err(|error| {
+            Failed::new(format!(
+                "{} can't be read: {}.",
+                self.shown,
+                io_reason(&error)
+            ))
+        })?;
+        Ok(Content {
+            bytes,
+            stamp: FileStamp::from(&meta),
+        })
     }
 
     /// What opening failed with, and what to try.
@@ -102,18 +113,32 @@ impl Target {
             return self.not_a_file(kind);
         }
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                Failed::new(format!("{} does not exist.{}", self.shown, self.suggestions()))
-            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failed::new(format!(
+                "{} does not exist.{}",
+                self.shown,
+                self.suggestions()
+            )),
             io::ErrorKind::IsADirectory => self.not_a_file(FileKind::Dir),
-            _ => Failed::new(format!("{} can't be opened: {}.", self.shown, io_reason(&error.source))),
+            _ => Failed::new(format!(
+                "{} can't be opened: {}.",
+                self.shown,
+                io_reason(&error.source)
+            )),
         }
     }
 
     /// A directory or something special stands there.
     pub(super) fn not_a_file(&self, kind: FileKind) -> Failed {
-        let advice = if kind == FileKind::Dir { " Use Glob to list the files in it." } else { "" };
-        Failed::new(format!("{} is {}, not a file.{advice}", self.shown, kind.describe()))
+        let advice = if kind == FileKind::Dir {
+            " Use Glob to list the files in it."
+        } else {
+            ""
+        };
+        Failed::new(format!(
+            "{} is {}, not a file.{advice}",
+            self.shown,
+            kind.describe()
+        ))
     }
 
     /// What writing failed with.
@@ -121,51 +146,82 @@ impl Target {
         let shown = &self.shown;
         Failed::new(match error {
             ReplaceError::Changed { .. } => {
-                format!("{shown} was changed by something else at the same moment; nothing was written. Read it again.")
+                format!(
+                    "{shown} was changed by something else at the same moment; nothing was written. Read it again."
+                )
             }
             ReplaceError::Exists { .. } => {
-                format!("{shown} was made by something else at the same moment; nothing was written. Read it first.")
+                format!(
+                    "{shown} was made by something else at the same moment; nothing was written. Read it first."
+                )
             }
             ReplaceError::ReadOnly { .. } => {
-                format!("{shown} is read-only; nothing was written. Ask the user before changing its permissions.")
+                format!(
+                    "{shown} is read-only; nothing was written. Ask the user before changing its permissions."
+                )
             }
             ReplaceError::NotRegular { kind, .. } => return self.not_a_file(*kind),
             ReplaceError::Fs(error) => {
-                format!("{shown} can't be written: {}. It is as it was.", io_reason(&error.source))
+                format!(
+                    "{shown} can't be written: {}. It is as it was.",
+                    io_reason(&error.source)
+                )
             }
             ReplaceError::NotRestored { backup, source, .. } => {
                 let kept = match backup {
                     Some(path) => format!("its old content is in {}", path.display()),
                     None => "its old content is lost".to_owned(),
                 };
-                format!("Writing {shown} failed midway ({}) and could not be taken back; {kept}.", io_reason(source))
+                format!(
+                    "Writing {shown} failed midway ({}) and could not be taken back; {kept}.",
+                    io_reason(source)
+                )
             }
         })
     }
 
     /// How the content stands to what this agent has seen.
     pub(super) fn known(&self, freshness: &Freshness, content: &Content) -> Known {
-        freshness.compare(self.real(), content.stamp, || Some(freshness.hash(&content.bytes)))
+        freshness.compare(self.real(), content.stamp, || {
+            Some(freshness.hash(&content.bytes))
+        })
     }
 
     /// ` Did you mean …?`, where names beside the missing one look like it.
     fn suggestions(&self) -> String {
-        let (Some(dir), Some(name)) = (self.real().parent(), self.real().file_name()) else { return String::new() };
-        let Ok(entries) = fs::list_dir(dir) else { return String::new() };
-        let names: Vec<_> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
+        let (Some(dir), Some(name)) = (self.real().parent(), self.real().file_name()) else {
+            return String::new();
+        };
+        let Ok(entries) = fs::list_dir(dir) else {
+            return String::new();
+        };
+        let names: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| entry.name.to_str())
+            .collect();
         let near = nearest(&name.to_string_lossy(), names, MAX_SUGGESTIONS);
         if near.is_empty() {
             return String::new();
         }
-        let beside = Path::new(&self.shown).parent().map(Path::to_owned).unwrap_or_default();
-        let near: Vec<_> = near.iter().map(|name| beside.join(name).display().to_string()).collect();
+        let beside = Path::new(&self.shown)
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default();
+        let near: Vec<_> = near
+            .iter()
+            .map(|name| beside.join(name).display().to_string())
+            .collect();
         format!(" Did you mean {}?", near.join(" or "))
     }
 }
 
 /// Nothing is begun after a cancel.
 pub(super) fn check_cancel(cancel: &CancellationToken) -> Result<(), Failed> {
-    if cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+    if cancel.is_cancelled() {
+        Err(cancelled())
+    } else {
+        Ok(())
+    }
 }
 
 /// The outcome of a call that was cancelled before its effect.
@@ -192,7 +248,10 @@ pub(super) fn io_reason(error: &io::Error) -> String {
 
 /// The file of a call that touches just one.
 pub(super) fn of_call(accesses: &[RealAccess], shown: &str) -> Option<Target> {
-    accesses.first().map(|access| Target { access: access.clone(), shown: shown.to_owned() })
+    accesses.first().map(|access| Target {
+        access: access.clone(),
+        shown: shown.to_owned(),
+    })
 }
 
 /// The directories above a path that do not exist yet, outermost first (blocking).
