@@ -257,14 +257,25 @@ pub struct ErrorData {
 impl RpcError {
     /// An error with the code and the retry advice of its kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let data = ErrorData { kind, retryable: kind.retryable(), extra: Map::new() };
-        Self { code: kind.code(), message: message.into(), data }
+        let data = ErrorData {
+            kind,
+            retryable: kind.retryable(),
+            extra: Map::new(),
+        };
+        Self {
+            code: kind.code(),
+            message: message.into(),
+            data,
+        }
     }
 
     /// Adds a member to `data`. The names `kind` and `retryable` are taken.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        debug_assert!(name != "kind" && name != "retryable", "these members of data are fixed");
+        debug_assert!(
+            name != "kind" && name != "retryable",
+            "these members of data are fixed"
+        );
         self.data.extra.insert(name.to_owned(), value.into());
         self
     }
@@ -304,10 +315,16 @@ mod tests {
         for &kind in ErrorKind::ALL {
             let word = kind.as_str();
             assert!(seen.insert(word), "{word} stands twice");
-            assert!(word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{word}");
+            assert!(
+                word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+                "{word}"
+            );
             assert_eq!(word.parse(), Ok(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), json!(word));
-            assert_eq!(serde_json::from_value::<ErrorKind>(json!(word)).unwrap(), kind);
+            assert_eq!(
+                serde_json::from_value::<ErrorKind>(json!(word)).unwrap(),
+                kind
+            );
         }
         assert_eq!("no_such_kind".parse::<ErrorKind>(), Err(UnknownErrorKind));
     }
@@ -330,7 +347,8 @@ mod tests {
 
     #[test]
     fn an_error_is_flat_on_the_wire() {
-        let error = RpcError::new(ErrorKind::ServerBusy, "Try again later.").with("retryAfterMs", 100);
+        let error =
+            RpcError::new(ErrorKind::ServerBusy, "Try again later.").with("retryAfterMs", 100);
         let wire = json!({
             "code": -32001,
             "message": "Try again later.",

@@ -61,11 +61,19 @@ impl Access {
 
     /// Searches everything below a directory.
     pub fn search(path: impl Into<PathBuf>) -> Self {
-        Self::File(FileAccess { operation: Operation::Search, path: path.into(), recursive: true })
+        Self::File(FileAccess {
+            operation: Operation::Search,
+            path: path.into(),
+            recursive: true,
+        })
     }
 
     fn file(operation: Operation, path: impl Into<PathBuf>) -> Self {
-        Self::File(FileAccess { operation, path: path.into(), recursive: false })
+        Self::File(FileAccess {
+            operation,
+            path: path.into(),
+            recursive: false,
+        })
     }
 
     /// True where something may change.
@@ -94,9 +102,12 @@ impl RealAccess {
     /// For hosts.
     pub fn info(&self) -> AccessInfo {
         match &self.access {
-            Access::All => {
-                AccessInfo { operation: Operation::All, path: None, real_path: None, recursive: false }
-            }
+            Access::All => AccessInfo {
+                operation: Operation::All,
+                path: None,
+                real_path: None,
+                recursive: false,
+            },
             Access::File(file) => AccessInfo {
                 operation: file.operation,
                 path: Some(file.path.display().to_string()),
@@ -113,12 +124,18 @@ pub fn conflict(a: &[RealAccess], b: &[RealAccess]) -> bool {
 }
 
 fn pair_conflicts(a: &RealAccess, b: &RealAccess) -> bool {
-    let (Access::File(file_a), Access::File(file_b)) = (&a.access, &b.access) else { return true };
+    let (Access::File(file_a), Access::File(file_b)) = (&a.access, &b.access) else {
+        return true;
+    };
     if !a.access.writes() && !b.access.writes() {
         return false;
     }
-    overlap(&file_a.path, file_a.recursive, &file_b.path, file_b.recursive)
-        || overlap(&a.real, file_a.recursive, &b.real, file_b.recursive)
+    overlap(
+        &file_a.path,
+        file_a.recursive,
+        &file_b.path,
+        file_b.recursive,
+    ) || overlap(&a.real, file_a.recursive, &b.real, file_b.recursive)
 }
 
 fn overlap(a: &Path, a_recursive: bool, b: &Path, b_recursive: bool) -> bool {
@@ -140,7 +157,11 @@ mod tests {
             Access::All => PathBuf::new(),
             Access::File(file) => file.path.clone(),
         };
-        RealAccess { access, real, ..RealAccess::all() }
+        RealAccess {
+            access,
+            real,
+            ..RealAccess::all()
+        }
     }
 
     #[test]
@@ -150,12 +171,20 @@ mod tests {
             (Access::read("/A/x"), Access::write("/a/X"), true),
             (Access::search("/a"), Access::write("/ab/x"), false),
             (Access::search("/a"), Access::write("/a/b/x"), true),
-            (Access::read_write("/a/x"), Access::read_write("/a/y"), false),
+            (
+                Access::read_write("/a/x"),
+                Access::read_write("/a/y"),
+                false,
+            ),
             (Access::All, Access::read("/a/x"), true),
             (Access::All, Access::All, true),
         ];
         for (a, b, expected) in cases {
-            assert_eq!(conflict(&[real(a.clone())], &[real(b.clone())]), expected, "{a:?} {b:?}");
+            assert_eq!(
+                conflict(&[real(a.clone())], &[real(b.clone())]),
+                expected,
+                "{a:?} {b:?}"
+            );
             assert_eq!(conflict(&[real(b)], &[real(a)]), expected);
         }
         assert!(!conflict(&[], &[RealAccess::all()]));

@@ -7,7 +7,9 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId};
+use longshore_protocol::id::{
+    AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId,
+};
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::display::Display;
@@ -50,14 +52,21 @@ impl Stamped {
         at: Timestamp,
         event: DomainEvent,
     ) -> Arc<Self> {
-        Arc::new(Self { session, agent, seq, at, event, native: OnceLock::new() })
+        Arc::new(Self {
+            session,
+            agent,
+            seq,
+            at,
+            event,
+            native: OnceLock::new(),
+        })
     }
 }
 
 /// What happened. *Live* events carry deltas of an item and are not kept; all others are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DomainEvent {
-    /// The session exists. First of all its events.
+    /// The session was made. Goes to every host, attached or not; not kept, since the journal's head says the same.
     SessionCreated {
         /// As it was made.
         session: Session,
@@ -91,11 +100,6 @@ pub enum DomainEvent {
         turn: TurnId,
         /// What will begin it.
         input: Vec<ContentPart>,
-    },
-    /// A queued turn was taken back before it began.
-    TurnDequeued {
-        /// The turn.
-        turn: TurnId,
     },
     /// A turn begins.
     TurnStarted {
@@ -152,7 +156,7 @@ pub enum DomainEvent {
         /// Items already shown that the next attempt replaces.
         discard: Vec<String>,
     },
-    /// A model request has been answered and its items are complete; its calls follow.
+    /// A model request has been answered, and all its calls have ended.
     StepEnded {
         /// The turn.
         turn: TurnId,
@@ -343,6 +347,13 @@ pub enum StateRecord {
         /// The rule.
         grant: Grant,
     },
+    /// A model request was answered; written before its calls run, so that a later crash does not lose the spending.
+    Spent {
+        /// Tokens it took.
+        usage: Usage,
+        /// Tokens the next request starts from.
+        context_tokens: u64,
+    },
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
     ModelState {
         /// Whose.
@@ -357,7 +368,8 @@ impl DomainEvent {
     pub fn is_live(&self) -> bool {
         matches!(
             self,
-            Self::SessionStatus { .. }
+            Self::SessionCreated { .. }
+                | Self::SessionStatus { .. }
                 | Self::SessionUsage { .. }
                 | Self::StepRetrying { .. }
                 | Self::MessageDelta { .. }
@@ -371,22 +383,61 @@ impl DomainEvent {
     pub fn merge(&mut self, next: &Self) -> bool {
         match (self, next) {
             (
-                Self::MessageDelta { item: a, offset, text },
-                Self::MessageDelta { item: b, offset: at, text: more },
+                Self::MessageDelta {
+                    item: a,
+                    offset,
+                    text,
+                },
+                Self::MessageDelta {
+                    item: b,
+                    offset: at,
+                    text: more,
+                },
             )
             | (
-                Self::ThinkingDelta { item: a, offset, text },
-                Self::ThinkingDelta { item: b, offset: at, text: more },
+                Self::ThinkingDelta {
+                    item: a,
+                    offset,
+                    text,
+                },
+                Self::ThinkingDelta {
+                    item: b,
+                    offset: at,
+                    text: more,
+                },
             ) => a == b && join(*offset, text, *at, more),
             (
-                Self::ToolDelta { call: a, offset, text, .. },
-                Self::ToolDelta { call: b, offset: at, text: more, .. },
+                Self::ToolDelta {
+                    call: a,
+                    offset,
+                    text,
+                    ..
+                },
+                Self::ToolDelta {
+                    call: b,
+                    offset: at,
+                    text: more,
+                    ..
+                },
             ) => a == b && join(*offset, text, *at, more),
             (
-                Self::ToolProgress { call: a, stream, offset, text },
-                Self::ToolProgress { call: b, stream: other, offset: at, text: more },
+                Self::ToolProgress {
+                    call: a,
+                    stream,
+                    offset,
+                    text,
+                },
+                Self::ToolProgress {
+                    call: b,
+                    stream: other,
+                    offset: at,
+                    text: more,
+                },
             ) => {
-                *stream != ProgressStream::Status && a == b && stream == other && join(*offset, text, *at, more)
+                *stream != ProgressStream::Status
+                    && a == b
+                    && stream == other
+                    && join(*offset, text, *at, more)
             }
             _ => false,
         }
@@ -399,12 +450,14 @@ impl DomainEvent {
             | Self::ThinkingDelta { text, .. }
             | Self::ToolDelta { text, .. }
             | Self::ToolProgress { text, .. } => text.len(),
-            Self::MessageCompleted { text, .. } | Self::ThinkingCompleted { text, .. } => text.len(),
+            Self::MessageCompleted { text, .. } | Self::ThinkingCompleted { text, .. } => {
+                text.len()
+            }
             Self::ToolStarted { origin, .. } => 2 * origin.arguments.len(),
             Self::ToolCompleted { output, .. } => output.iter().map(part_weight).sum(),
-            Self::TurnStarted { input, .. } | Self::TurnQueued { input, .. } | Self::TurnSteered { input, .. } => {
-                input.iter().map(content_weight).sum()
-            }
+            Self::TurnStarted { input, .. }
+            | Self::TurnQueued { input, .. }
+            | Self::TurnSteered { input, .. } => input.iter().map(content_weight).sum(),
             _ => 300,
         }
     }
@@ -439,7 +492,11 @@ mod tests {
     use super::*;
 
     fn delta(item: &str, offset: u64, text: &str) -> DomainEvent {
-        DomainEvent::MessageDelta { item: item.into(), offset, text: text.into() }
+        DomainEvent::MessageDelta {
+            item: item.into(),
+            offset,
+            text: text.into(),
+        }
     }
 
     #[test]

@@ -23,7 +23,12 @@ pub struct Fault {
 impl Fault {
     /// A fault of a kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), data: Map::new(), source: None }
+        Self {
+            kind,
+            message: message.into(),
+            data: Map::new(),
+            source: None,
+        }
     }
 
     /// Adds a member to the error's `data`.
@@ -46,8 +51,16 @@ impl Fault {
             kind: self.kind,
             message: self.message.clone(),
             retryable: self.kind.retryable(),
-            status: self.data.get("status").and_then(Value::as_u64).map(|status| status as u16),
-            retry_at: self.data.get("retryAt").and_then(Value::as_str).map(str::to_owned),
+            status: self
+                .data
+                .get("status")
+                .and_then(Value::as_u64)
+                .map(|status| status as u16),
+            retry_at: self
+                .data
+                .get("retryAt")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
         }
     }
 }
@@ -60,6 +73,8 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn Error + 'static))
     }
 }

@@ -41,6 +41,14 @@ pub const RETRY_MAX: Duration = Duration::from_secs(32);
 pub const RETRY_SERVER_MAX: Duration = Duration::from_secs(300);
 /// Broken streams of one step before it fails.
 pub const MAX_STREAM_RECONNECTS: u32 = 5;
+/// Requests of one step whose answers could not be read: once more may help, often does not.
+pub const MAX_DECODE_ATTEMPTS: u32 = 2;
+/// One event of a provider's stream. Far above any real one; bounds what a broken server can make us hold.
+pub const SSE_EVENT_BYTES: usize = 32 << 20;
+/// A provider's answer that is not a stream, and the body of an error.
+pub const RESPONSE_BODY_BYTES: usize = 32 << 20;
+/// What is kept of a provider's error body.
+pub const ERROR_BODY_BYTES: usize = 2 << 10;
 /// Provider: until the connection stands.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Provider: until the response's headers are there.

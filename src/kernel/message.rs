@@ -107,6 +107,9 @@ impl Part {
 impl Message {
     /// A user-role message of one text.
     pub fn user(text: impl Into<Arc<str>>, origin: MessageOrigin) -> Self {
-        Self::User { parts: vec![Part::text(text)], origin }
+        Self::User {
+            parts: vec![Part::text(text)],
+            origin,
+        }
     }
 }

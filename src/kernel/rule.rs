@@ -29,6 +29,8 @@ pub enum RuleDecision {
     Deny,
     /// A person is asked.
     Ask,
+    /// What it decides can't be read. It may have been a deny, so a person is asked in every mode.
+    Unreadable,
 }
 
 /// A rule as written, with the place it came from.

@@ -25,3 +25,6 @@ mod raw;
 pub mod signal;
 pub mod stdio;
 pub mod tty;
+
+#[cfg(test)]
+mod test_copy;

@@ -52,3 +52,53 @@ impl Parent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::process::{Signal, kill_process};
+
+    use super::*;
+    use crate::os::process::{Command, Processes};
+    use crate::os::test_copy;
+
+    /// A shell starts a copy of this binary, which watches it; the shell is killed, the copy notices.
+    #[tokio::test]
+    async fn a_killed_parent_is_noticed() {
+        const TEST: &str = "os::parent::tests::a_killed_parent_is_noticed";
+        if test_copy::is_copy() {
+            let parent = Parent::read();
+            writeln!(std::io::stdout(), "parent {}.", parent.pid().unwrap()).unwrap();
+            parent.gone().await;
+            writeln!(std::io::stdout(), "orphaned.").unwrap();
+            return;
+        }
+        let processes = Processes::new(None);
+        // The outer shell leads the group and lives on.
+        let script = "/bin/sh -c '\"$@\" & wait' sh \"$@\"; read x < /dev/null; sleep 60";
+        let command = Command::new("/bin/sh", "/")
+            .args(["-c", script, "sh"])
+            .args(test_copy::argv(TEST))
+            .env(test_copy::env());
+        let mut running = processes.spawn(command).await.unwrap();
+        let mut seen = String::new();
+        let mut parent = None;
+        while !seen.contains("orphaned.") {
+            let chunk = running.next_output().await.expect("the copy to notice");
+            seen.push_str(&String::from_utf8_lossy(&chunk.bytes));
+            let told = seen
+                .split_once("parent ")
+                .and_then(|(_, rest)| rest.split_once('.'));
+            if let (None, Some((pid, _))) = (parent, told) {
+                let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+                assert_ne!(pid.as_raw_nonzero().get() as u32, running.pid());
+                assert!(!seen.contains("orphaned."));
+                kill_process(pid, Signal::KILL).unwrap();
+                parent = Some(pid);
+            }
+        }
+        running.stop(Duration::ZERO);
+        running.wait().await;
+    }
+}

@@ -54,6 +54,17 @@ impl Disposition {
     }
 }
 
+/// Marks a descriptor to be closed in children. One that is not open is passed over.
+pub(super) fn close_on_exec(fd: i32) {
+    // SAFETY: these requests only read and set a flag of the table entry, whoever owns the descriptor.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFD);
+        if flags != -1 && flags & libc::FD_CLOEXEC == 0 {
+            libc::fcntl(fd, libc::F_SETFD, flags | libc::FD_CLOEXEC);
+        }
+    }
+}
+
 /// Gives up the controlling terminal that `tty` is.
 pub(super) fn disown_terminal(tty: impl AsFd) -> io::Result<()> {
     // SAFETY: this request takes no argument, and the descriptor is open for the length of the call.

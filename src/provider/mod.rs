@@ -4,12 +4,20 @@
 //! has calls in first-seen order with one slot each, and errors with a class that decides whether to try again. Clients
 //! hold no conversation. The step that consumes the stream, retries and their events belong to `agent`.
 
-pub mod assemble;
-pub mod chat;
 pub mod error;
+
+pub mod assemble;
 pub mod registry;
 pub mod retry;
+
+pub mod chat;
 pub mod scripted;
+
+mod classify;
+mod delay;
+mod estimate;
+mod redact;
+mod slots;
 
 use std::sync::Arc;
 

@@ -1,1 +1,63 @@
-//! .
+//! Sessions: durable conversations, each with one task that owns its state and one journal that outlives it.
+//!
+//! [`Sessions`] makes, loads and lists them; a [`SessionHandle`] talks to a loaded one. The journal is the truth: what a
+//! session knows after a restart is what its journal says, `meta.json` and the index are caches of it. Only
+//! `journal/` writes journals, and a record reaches the kernel before its event goes out. This layer knows no host:
+//! events leave through the port `Publish`. Start reading at [`command`], the closed list of what can happen.
+
+pub mod actor;
+pub mod command;
+pub mod journal;
+pub mod lifecycle;
+pub mod store;
+pub mod surroundings;
+pub mod transcript;
+
+pub use self::command::{Gate, SessionHandle, Started, TurnEnd, View};
+pub use self::lifecycle::{CreateOptions, Sessions};
+
+use longshore_protocol::error::ErrorKind;
+use longshore_protocol::id::SessionId;
+use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::session::{Session, SessionPatch};
+
+use crate::kernel::fault::Fault;
+
+/// The fault for a session that does not exist.
+pub fn not_found(id: &SessionId) -> Fault {
+    Fault::new(ErrorKind::SessionNotFound, format!("session not found: {id}; session/list names those that exist"))
+        .with("sessionId", id.as_str())
+}
+
+/// The beginning of an input, for titles and lists: one line of at most 80 characters.
+pub fn summary(input: &[ContentPart]) -> String {
+    let text = transcript::text_of(input);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// Changes the fields that a patch names.
+pub fn apply(session: &mut Session, patch: SessionPatch) {
+    let SessionPatch { title, model, thinking, mode, additional_dirs, metadata } = patch;
+    if let Some(title) = title {
+        session.title = title;
+    }
+    if let Some(model) = model {
+        session.model = Some(model);
+    }
+    if let Some(thinking) = thinking {
+        session.thinking = Some(thinking);
+    }
+    if let Some(mode) = mode {
+        session.mode = mode;
+    }
+    if let Some(dirs) = additional_dirs {
+        session.additional_dirs = dirs;
+    }
+    if let Some(metadata) = metadata {
+        session.metadata = metadata;
+    }
+}

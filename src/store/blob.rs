@@ -40,7 +40,7 @@ impl BlobId {
         let mut hex = String::with_capacity(64);
         for byte in Sha256::digest(bytes) {
             // Writing to a string cannot fail.
-            drop(write!(hex, "{byte:02x}"));
+            let _ = write!(hex, "{byte:02x}");
         }
         Self(hex)
     }

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use longshore_protocol::id::SessionId;
+
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
@@ -12,6 +14,7 @@ use super::file::glob::Glob;
 use super::file::grep::Grep;
 use super::file::read::Read;
 use super::file::write::Write;
+use super::shell::Shell;
 use super::todo::TodoList;
 use super::Tool;
 
@@ -22,6 +25,10 @@ pub struct ToolDeps {
     pub file: FileDeps,
     /// Somebody can be asked questions.
     pub can_ask: bool,
+    /// Runs commands.
+    pub shell: Arc<Shell>,
+    /// Marks the processes of the session.
+    pub session: SessionId,
 }
 
 /// Which agents have a tool.
@@ -108,7 +115,7 @@ mod tests {
             durability: Durability::Kernel,
             image_input: false,
         };
-        ToolDeps { file, can_ask }
+        ToolDeps { file, can_ask, shell: Arc::new(Shell), session: "s".into() }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {

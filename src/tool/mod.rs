@@ -124,8 +124,12 @@ pub trait Progress: Send + Sync {
 /// Puts questions to the user on behalf of a call.
 pub trait AskUser: Send + Sync {
     /// Waits for the answer.
-    fn ask(&self, call: ToolCallId, questions: Vec<Question>, cancel: CancellationToken)
-    -> BoxFuture<'static, AskOutcome>;
+    fn ask(
+        &self,
+        call: ToolCallId,
+        questions: Vec<Question>,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, AskOutcome>;
 }
 
 /// What came of a call.
@@ -166,7 +170,10 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal without a kind.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { kind: None, message: message.into() }
+        Self {
+            kind: None,
+            message: message.into(),
+        }
     }
 }
 
@@ -191,7 +198,10 @@ impl Outcome {
 
     /// A failure the model is told about.
     pub fn failed(message: impl Into<Arc<str>>) -> Self {
-        Self { is_error: true, ..Self::text(message) }
+        Self {
+            is_error: true,
+            ..Self::text(message)
+        }
     }
 
     /// Adds a note for the model.

@@ -16,6 +16,8 @@ const MAX_SUGGESTIONS: usize = 3;
 pub struct Registry {
     entries: Vec<Entry>,
     by_name: HashMap<Arc<str>, usize>,
+    /// Made once, since every model request declares them.
+    defs: Arc<[ToolDef]>,
 }
 
 /// One tool, ready to be called.
@@ -29,25 +31,17 @@ pub struct Entry {
 impl Registry {
     /// Makes a registry. Of two tools of one name the first is kept.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
-        let mut registry = Self {
-            entries: Vec::new(),
-            by_name: HashMap::new(),
-        };
+        let mut registry = Self { entries: Vec::new(), by_name: HashMap::new(), defs: Arc::from([]) };
         for tool in tools {
             let name: Arc<str> = tool.spec().name.into();
             if registry.by_name.contains_key(&name) {
                 continue;
             }
             let validator = Validator::compile(&tool.spec().parameters);
-            registry
-                .by_name
-                .insert(Arc::clone(&name), registry.entries.len());
-            registry.entries.push(Entry {
-                tool,
-                name,
-                validator,
-            });
+            registry.by_name.insert(Arc::clone(&name), registry.entries.len());
+            registry.entries.push(Entry { tool, name, validator });
         }
+        registry.defs = registry.entries.iter().map(Entry::def).collect();
         registry
     }
 
@@ -61,14 +55,8 @@ impl Registry {
         }
         let near = nearest(name, self.names(), MAX_SUGGESTIONS);
         let shown = super::output::first_chars(name, 80);
-        let hint = if near.is_empty() {
-            String::new()
-        } else {
-            format!(" Did you mean {}?", near.join(" or "))
-        };
-        Err(Refusal::new(format!(
-            "There is no tool named {shown}.{hint} The call was not executed."
-        )))
+        let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(" or ")) };
+        Err(Refusal::new(format!("There is no tool named {shown}.{hint} The call was not executed.")))
     }
 
     /// The names, in order.
@@ -77,45 +65,36 @@ impl Registry {
     }
 
     /// What a model request declares, in order.
-    pub fn defs(&self) -> Vec<ToolDef> {
-        self.entries
-            .iter()
-            .map(|entry| ToolDef {
-                name: Arc::clone(&entry.name),
-                description: Arc::clone(&entry.tool.spec().description),
-                parameters: Arc::clone(&entry.tool.spec().parameters),
-            })
-            .collect()
+    pub fn defs(&self) -> Arc<[ToolDef]> {
+        Arc::clone(&self.defs)
     }
 }
 
 impl Entry {
+    fn def(&self) -> ToolDef {
+        ToolDef {
+            name: Arc::clone(&self.name),
+            description: Arc::clone(&self.tool.spec().description),
+            parameters: Arc::clone(&self.tool.spec().parameters),
+        }
+    }
+
     /// The tool.
     pub fn tool(&self) -> &Arc<dyn Tool> {
         &self.tool
     }
 
-    /// From argument text to checked arguments.
+    /// Brings arguments into their one form and checks them.
     ///
     /// # Errors
-    /// The text is no JSON object, or does not fit the schema; for the model, naming every error and no value.
-    pub fn arguments(&self, text: &str) -> Result<Value, Refusal> {
-        let mut value = args::parse(text)?;
-        args::normalize(&mut value, &self.tool.spec().parameters);
-        self.check(&value)?;
-        Ok(value)
-    }
-
-    /// Checks arguments that are JSON already, such as edited ones.
-    pub fn check(&self, value: &Value) -> Result<(), Refusal> {
+    /// They do not fit the schema; for the model, naming every error and no value.
+    pub fn check(&self, value: &mut Value) -> Result<(), Refusal> {
+        args::normalize(value, &self.tool.spec().parameters);
         match &self.validator {
-            Ok(validator) => validator.check(value).map_err(|errors| {
-                Refusal::new(format!("Invalid arguments for {}: {errors}.", self.name))
-            }),
-            Err(error) => Err(Refusal::new(format!(
-                "{} can't be called: its schema is broken ({error}).",
-                self.name
-            ))),
+            Ok(validator) => validator
+                .check(value)
+                .map_err(|errors| Refusal::new(format!("Invalid arguments for {}: {errors}.", self.name))),
+            Err(error) => Err(Refusal::new(format!("{} can't be called: its schema is broken ({error}).", self.name))),
         }
     }
 }
@@ -173,48 +152,35 @@ mod tests {
     #[test]
     fn look_up() {
         let registry = registry();
-        assert_eq!(
-            registry.names().collect::<Vec<_>>(),
-            ["Read", "Broken", "Grep"]
-        );
-        assert_eq!(
-            registry
-                .defs()
-                .iter()
-                .map(|def| def.name.as_ref())
-                .collect::<Vec<_>>(),
-            ["Read", "Broken", "Grep"]
-        );
+        assert_eq!(registry.names().collect::<Vec<_>>(), ["Read", "Broken", "Grep"]);
+        assert_eq!(registry.defs().iter().map(|def| def.name.as_ref()).collect::<Vec<_>>(), ["Read", "Broken", "Grep"]);
         assert_eq!(
             message(registry.get("read_file")),
             "There is no tool named read_file. Did you mean Read? The call was not executed."
         );
-        assert_eq!(
-            message(registry.get("xyz")),
-            "There is no tool named xyz. The call was not executed."
-        );
+        assert_eq!(message(registry.get("xyz")), "There is no tool named xyz. The call was not executed.");
+    }
+
+    fn checked(tool: &Entry, text: &str) -> Result<Value, Refusal> {
+        let mut value = args::parse(text)?;
+        tool.check(&mut value)?;
+        Ok(value)
     }
 
     #[test]
     fn arguments() {
         let registry = registry();
         let read = registry.get("Read").unwrap();
+        assert_eq!(checked(read, r#"{"path":"a","n":2.0}"#), Ok(json!({"path": "a", "n": 2})));
+        assert_eq!(checked(read, r#"{"path":"a","n":null}"#), Ok(json!({"path": "a"})));
         assert_eq!(
-            read.arguments(r#"{"path":"a","n":2.0}"#),
-            Ok(json!({"path": "a", "n": 2}))
-        );
-        assert_eq!(
-            read.arguments(r#"{"path":"a","n":null}"#),
-            Ok(json!({"path": "a"}))
-        );
-        assert_eq!(
-            message(read.arguments(r#"{"path":1,"bogus":2}"#)),
+            message(checked(read, r#"{"path":1,"bogus":2}"#)),
             "Invalid arguments for Read: /path: must be a string, not an integer; unexpected `bogus` (allowed: path, n)."
         );
-        assert!(message(read.arguments("")).contains("`path` is missing"));
-        assert!(message(read.arguments(r#"{"path":"a""#)).contains("not valid JSON"));
+        assert!(message(checked(read, "")).contains("`path` is missing"));
+        assert!(message(checked(read, r#"{"path":"a""#)).contains("not valid JSON"));
         let broken = registry.get("Broken").unwrap();
-        assert!(message(broken.arguments("{}")).contains("its schema is broken"));
-        assert_eq!(registry.get("Grep").unwrap().arguments(""), Ok(json!({})));
+        assert!(message(checked(broken, "{}")).contains("its schema is broken"));
+        assert_eq!(checked(registry.get("Grep").unwrap(), ""), Ok(json!({})));
     }
 }

@@ -5,7 +5,11 @@ use serde::{Deserialize, Serialize};
 
 /// One part of a turn's input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum ContentPart {
     /// Plain text.
     Text {
@@ -41,7 +45,7 @@ pub enum ContentPart {
 
 /// The input of a turn: a string, or a list of parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a string or an array of content parts")]
 pub enum Input {
     /// Short for one text part.
     Text(String),

@@ -10,7 +10,11 @@ use super::todo::Todo;
 ///
 /// Text fields are cut at 64 KiB; `truncated` says so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Display {
     /// A shell command about to run.
     Command {

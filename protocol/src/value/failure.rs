@@ -45,6 +45,12 @@ pub struct Warning {
 impl Warning {
     /// A warning that is not about a place in a file.
     pub fn new(topic: &str, message: impl Into<String>) -> Self {
-        Self { topic: topic.to_owned(), message: message.into(), file: None, line: None, key: None }
+        Self {
+            topic: topic.to_owned(),
+            message: message.into(),
+            file: None,
+            line: None,
+            key: None,
+        }
     }
 }

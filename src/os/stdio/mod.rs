@@ -21,6 +21,8 @@ pub use output::Output;
 
 use rustix::fs::{FileType, fstat};
 
+use crate::os::raw::close_on_exec;
+
 /// Takes over standard input and output. Call once, early, inside a runtime.
 pub fn take() -> io::Result<(Input, Output)> {
     let input = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
@@ -32,6 +34,23 @@ pub fn take() -> io::Result<(Input, Output)> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(io::stderr().as_fd())?;
     Ok((Input::from_fd(input)?, Output::from_fd(output)?))
+}
+
+/// Keeps descriptors beyond 2 that this process inherited from its starter out of its children. Call once, early.
+pub fn seal_inherited() {
+    // The listing's own descriptor is among those listed; it closes at exec as it is.
+    let Ok(entries) = std::fs::read_dir("/dev/fd") else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let fd = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok());
+        if let Some(fd) = fd.filter(|fd| *fd > 2) {
+            close_on_exec(fd);
+        }
+    }
 }
 
 /// How a descriptor can be used without waiting in the kernel and without touching its shared flags.
@@ -83,5 +102,4 @@ fn wait_ready(fd: &OwnedFd, flags: rustix::event::PollFlags) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "stdio_tests.rs"]
 mod tests;

@@ -1,0 +1,167 @@
+//! Runs a call: the record that it runs, its progress, its questions, and a wall around its panics.
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use longshore_protocol::id::{AgentId, ToolCallId};
+use longshore_protocol::value::tool::ProgressStream;
+use tokio_util::sync::CancellationToken;
+
+use super::super::TurnCx;
+use super::super::question::Questioner;
+use super::resolve::{Once, Resolved};
+use crate::kernel::access::RealAccess;
+use crate::kernel::event::DomainEvent;
+use crate::kernel::fault::Fault;
+use crate::kernel::port::{Ability, AskKind, EventSink};
+use crate::os::clock::Clock;
+use crate::tool::output::within_budget;
+use crate::tool::{AskUser, ExecCx, Outcome, Progress, Tool};
+
+/// A call that may run, with everything it needs.
+pub(super) struct Runnable {
+    call: ToolCallId,
+    agent: AgentId,
+    tool: Arc<dyn Tool>,
+    accesses: Vec<RealAccess>,
+    execute: Once,
+    note: Option<String>,
+    cancel: CancellationToken,
+    sink: Arc<dyn EventSink>,
+    clock: Arc<dyn Clock>,
+    ask_user: Option<Arc<dyn AskUser>>,
+    results_dir: PathBuf,
+}
+
+/// A call that has ended.
+pub(super) struct Finished {
+    /// What came of it.
+    pub(super) outcome: Outcome,
+    /// How long it ran; 0 where it never did.
+    pub(super) duration_ms: u64,
+}
+
+impl Finished {
+    /// A call that never ran.
+    pub(super) fn unrun(outcome: Outcome) -> Self {
+        Self { outcome, duration_ms: 0 }
+    }
+}
+
+impl Runnable {
+    /// Makes ready what was allowed.
+    pub(super) fn new(cx: &TurnCx, questioner: &Arc<Questioner>, call: ToolCallId, resolved: Box<Resolved>) -> Self {
+        let session = questioner.session();
+        let can_ask = !cx.unattended && cx.asks.ability(session, AskKind::Question) != Ability::Unable;
+        Self {
+            call,
+            agent: questioner.agent().clone(),
+            tool: resolved.tool,
+            accesses: resolved.accesses,
+            execute: resolved.execute,
+            note: resolved.note,
+            cancel: cx.cancel.clone(),
+            sink: cx.sink.clone(),
+            clock: cx.clock.clone(),
+            ask_user: can_ask.then(|| questioner.clone() as Arc<dyn AskUser>),
+            results_dir: cx.results_dir.clone(),
+        }
+    }
+
+    /// Runs it.
+    pub(super) async fn run(self) -> Finished {
+        let started = self.clock.elapsed();
+        let clock = self.clock.clone();
+        let outcome = match self.say_running().await {
+            Ok(()) => self.execute().await,
+            Err(fault) => Outcome {
+                fault: Some(fault),
+                ..Outcome::failed("The call was not run, because its start could not be recorded.")
+            },
+        };
+        Finished { outcome, duration_ms: elapsed_ms(clock.elapsed().saturating_sub(started)) }
+    }
+
+    /// The record that it runs is on the disk before an effect begins, so that a crash leaves no effect unknown to us.
+    async fn say_running(&self) -> Result<(), Fault> {
+        self.sink.durable(&self.agent, DomainEvent::ToolRunning { call: self.call.clone() })?;
+        if self.accesses.iter().any(|access| access.access.writes()) {
+            self.sink.sync().await?;
+        }
+        Ok(())
+    }
+
+    async fn execute(self) -> Outcome {
+        let cx = ExecCx {
+            call: self.call.clone(),
+            cancel: self.cancel.clone(),
+            accesses: self.accesses,
+            progress: Arc::new(LiveProgress {
+                call: self.call.clone(),
+                agent: self.agent,
+                sink: self.sink,
+                cancel: self.cancel,
+                offsets: Mutex::default(),
+            }),
+            ask_user: self.ask_user,
+            results_dir: self.results_dir.clone(),
+        };
+        let (execute, spec) = (self.execute.take(), self.tool.spec());
+        let ran = AssertUnwindSafe(async move { execute(cx).await }).catch_unwind().await;
+        let Ok(mut outcome) = ran else {
+            tracing::error!(tool = spec.name, call = %self.call, "tool panicked");
+            return Outcome::failed(format!(
+                "{} failed by an internal error. What it had done until then is unknown: check before you go on.",
+                spec.name
+            ));
+        };
+        if let Some(note) = self.note {
+            outcome.note = Some(outcome.note.map_or_else(|| note.clone(), |own| format!("{own}\n{note}")));
+        }
+        within_budget(outcome, spec, &self.call, &self.results_dir).await
+    }
+}
+
+fn elapsed_ms(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Turns a tool's progress into live events, until the turn is cancelled.
+struct LiveProgress {
+    call: ToolCallId,
+    agent: AgentId,
+    sink: Arc<dyn EventSink>,
+    cancel: CancellationToken,
+    /// Bytes said so far on stdout and stderr.
+    offsets: Mutex<[u64; 2]>,
+}
+
+impl LiveProgress {
+    fn emit(&self, stream: ProgressStream, offset: u64, text: &str) {
+        if !self.cancel.is_cancelled() {
+            let event =
+                DomainEvent::ToolProgress { call: self.call.clone(), stream, offset, text: text.to_owned() };
+            self.sink.live(&self.agent, event);
+        }
+    }
+}
+
+impl Progress for LiveProgress {
+    fn output(&self, stream: ProgressStream, text: &str) {
+        let n = usize::from(stream == ProgressStream::Stderr);
+        let offset = {
+            let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+            let offset = offsets[n];
+            offsets[n] += text.len() as u64;
+            offset
+        };
+        self.emit(stream, offset, text);
+    }
+
+    fn status(&self, text: &str) {
+        self.emit(ProgressStream::Status, 0, text);
+    }
+}

@@ -1,0 +1,191 @@
+//! Everything that can happen to a session from outside: the closed list of what its task takes, and the handle that
+//! sends it.
+
+use longshore_protocol::id::{SessionId, TurnId};
+use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::failure::Failure;
+use longshore_protocol::value::session::{Session, SessionPatch};
+use longshore_protocol::value::todo::Todo;
+use longshore_protocol::value::tool::ToolInfo;
+use longshore_protocol::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
+use longshore_protocol::value::usage::Usage;
+use tokio::sync::{mpsc, oneshot};
+
+use super::actor::TurnDone;
+use crate::kernel::fault::Fault;
+
+/// What a session's task takes, one at a time.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Input for a turn.
+    Start { input: Vec<ContentPart>, when_busy: WhenBusy, reply: Reply<Started> },
+    /// Input for the running turn.
+    Steer { input: Vec<ContentPart>, when_idle: WhenIdle, reply: Reply<Started> },
+    /// End a turn, or take a queued one back.
+    Cancel { turn: Option<TurnId>, reply: Reply<bool> },
+    /// Tell when a turn has ended.
+    Wait { turn: TurnId, reply: Reply<TurnEnd> },
+    /// The session as it is.
+    View { reply: Reply<View> },
+    /// Change settings.
+    Set { changes: SessionPatch, reply: Reply<Session> },
+    /// The tools of the main agent.
+    Tools { reply: Reply<Vec<ToolInfo>> },
+    /// The checklist.
+    Todos { reply: Reply<Vec<Todo>> },
+    /// End what runs and unload.
+    Close { reply: Reply<()> },
+    /// A turn's task has ended.
+    Done(Box<TurnDone>),
+}
+
+/// Where an answer goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Fault>>;
+
+/// A turn that was taken in.
+#[derive(Debug)]
+pub struct Started {
+    /// The turn.
+    pub turn: TurnId,
+    /// Whether it runs.
+    pub state: StartState,
+    /// Its events begin once this is released: release it when the reply to the host has been queued. Dropping it
+    /// releases it too.
+    pub gate: Gate,
+}
+
+/// Holds back the events of a turn until its starter's reply is on its way. Releases on drop.
+#[derive(Debug, Default)]
+pub struct Gate(Option<oneshot::Sender<()>>);
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnEnd {
+    /// The turn.
+    pub turn: TurnId,
+    /// How.
+    pub reason: TurnReason,
+    /// What stopped the model.
+    pub stop: StopReason,
+    /// The text of its last answer.
+    pub text: String,
+    /// Tokens it took.
+    pub usage: Usage,
+    /// Why it failed.
+    pub error: Option<Failure>,
+}
+
+/// A session at one moment.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The session.
+    pub session: Session,
+    /// The number of its last durable event.
+    pub last_seq: u64,
+    /// The turn that runs, if one does.
+    pub running: Option<TurnId>,
+    /// Turns that wait.
+    pub queued: Vec<TurnId>,
+    /// Tokens in the context, and what the model's context holds (0 where unknown).
+    pub context: (u64, u64),
+}
+
+/// Sends to a session's task. Cheap to clone; the session lives on without handles.
+#[derive(Clone, Debug)]
+pub struct SessionHandle {
+    pub(super) id: SessionId,
+    pub(super) inbox: mpsc::Sender<Command>,
+}
+
+impl Gate {
+    /// A closed gate, and what waits for it.
+    pub(super) fn new() -> (Self, oneshot::Receiver<()>) {
+        let (release, released) = oneshot::channel();
+        (Self(Some(release)), released)
+    }
+
+    /// Lets the events go.
+    pub fn release(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.take() {
+            // The turn may have ended already; then nothing waits.
+            let _ = release.send(());
+        }
+    }
+}
+
+impl SessionHandle {
+    /// The session.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Takes in input for a turn.
+    ///
+    /// # Errors
+    /// `session_busy` while one runs and `when_busy` says reject, `limit_exceeded` where too many wait,
+    /// `model_not_configured`, `config_invalid`, `invalid_params` for input that can't be used, storage kinds.
+    pub async fn start(&self, input: Vec<ContentPart>, when_busy: WhenBusy) -> Result<Started, Fault> {
+        self.call(|reply| Command::Start { input, when_busy, reply }).await
+    }
+
+    /// Adds input to the running turn; without one, starts a turn or refuses (`no_active_turn`).
+    pub async fn steer(&self, input: Vec<ContentPart>, when_idle: WhenIdle) -> Result<Started, Fault> {
+        self.call(|reply| Command::Steer { input, when_idle, reply }).await
+    }
+
+    /// Cancels the running turn or takes a queued one back; false where there was none.
+    pub async fn cancel(&self, turn: Option<TurnId>) -> Result<bool, Fault> {
+        self.call(|reply| Command::Cancel { turn, reply }).await
+    }
+
+    /// Waits for a turn to end; at once for one that has.
+    ///
+    /// # Errors
+    /// `turn_not_found`.
+    pub async fn wait(&self, turn: TurnId) -> Result<TurnEnd, Fault> {
+        self.call(|reply| Command::Wait { turn, reply }).await
+    }
+
+    /// The session as it is now.
+    pub async fn view(&self) -> Result<View, Fault> {
+        self.call(|reply| Command::View { reply }).await
+    }
+
+    /// Changes settings, all or none.
+    ///
+    /// # Errors
+    /// `model_unknown`, `invalid_params`, storage kinds.
+    pub async fn set(&self, changes: SessionPatch) -> Result<Session, Fault> {
+        self.call(|reply| Command::Set { changes, reply }).await
+    }
+
+    /// The tools of the main agent.
+    pub async fn tools(&self) -> Result<Vec<ToolInfo>, Fault> {
+        self.call(|reply| Command::Tools { reply }).await
+    }
+
+    /// The checklist.
+    pub async fn todos(&self) -> Result<Vec<Todo>, Fault> {
+        self.call(|reply| Command::Todos { reply }).await
+    }
+
+    /// Cancels what runs, writes everything to the disk and unloads the session.
+    pub async fn close(&self) -> Result<(), Fault> {
+        self.call(|reply| Command::Close { reply }).await
+    }
+
+    async fn call<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Fault> {
+        let (reply, answer) = oneshot::channel();
+        if self.inbox.send(command(reply)).await.is_err() {
+            return Err(super::not_found(&self.id));
+        }
+        // A session that ends while it holds our question has been closed.
+        answer.await.unwrap_or_else(|_| Err(super::not_found(&self.id)))
+    }
+}

@@ -1,0 +1,33 @@
+//! The journal of a session: the one file that says everything that happened, and the only code that writes it.
+//!
+//! [`write`] appends (and is the `EventSink` of agents), [`read`] reads back, [`record`] is what a line looks like,
+//! [`convert`] leads between records and facts. A line is in the kernel before its event goes out. Opening cuts a torn
+//! last line and says so; a bad line in the middle is skipped and said. Values over 64 KiB stand once in `blobs/`.
+
+pub mod blobs;
+pub mod convert;
+pub mod read;
+pub mod record;
+pub mod write;
+
+use std::path::Path;
+
+use longshore_protocol::error::ErrorKind;
+
+use crate::kernel::fault::Fault;
+use crate::os::fs::FsError;
+
+/// The journal's name in its session's directory.
+pub const FILE: &str = "journal.jsonl";
+
+/// The fault for a failed write or read of a session's files.
+pub fn storage_fault(error: FsError, dir: &Path) -> Fault {
+    let place = dir.display();
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            Fault::new(ErrorKind::StorageFull, format!("no space left for the session in {place}; free some and retry"))
+        }
+        _ => Fault::new(ErrorKind::StorageError, format!("the session in {place} could not be saved or read: {error}")),
+    }
+    .caused_by(error)
+}

@@ -1,0 +1,166 @@
+//! What stands in a journal: one JSON object a line, in this module's own shapes.
+//!
+//! Event lines carry `seq`; state lines carry `after`, the `seq` they follow. `v` is the version of the whole line.
+//! Changing a shape means a new version and a step in the reader; old journals load for ever.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, ToolCallId, TurnId};
+use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
+use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::display::Display;
+use longshore_protocol::value::failure::{Failure, Warning};
+use longshore_protocol::value::question::QuestionRequest;
+use longshore_protocol::value::session::{Session, SessionPatch};
+use longshore_protocol::value::todo::Todo;
+use longshore_protocol::value::tool::AccessInfo;
+use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
+use longshore_protocol::value::usage::Usage;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The version this build writes.
+pub const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// Version of the line.
+    pub v: u32,
+    /// On event lines: its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// On state lines: the number of the event before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// Milliseconds since 1970.
+    pub at: i64,
+    /// The agent.
+    pub agent: AgentId,
+    /// What it says.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Record {
+    /// State: the head of every journal.
+    Created { session: Box<Session>, script: Option<Arc<str>> },
+    /// State: a reminder entered the model's context.
+    Reminder { text: Arc<str> },
+    /// State: a rule was born from an answer.
+    Granted { rule: String, cwd: Option<PathBuf> },
+    /// State: a model request was answered.
+    Spent { usage: Usage, context_tokens: u64 },
+    /// State: a model client keeps something.
+    ModelState { key: String, value: Value },
+    /// Event.
+    SessionUpdated { changed: SessionPatch },
+    /// Event.
+    SessionClosed,
+    /// Event.
+    TurnQueued { turn: TurnId, input: Vec<ContentPart> },
+    /// Event.
+    TurnStarted { turn: TurnId, origin: Origin, input: Vec<ContentPart> },
+    /// Event.
+    TurnSteered { turn: TurnId, input: Vec<ContentPart> },
+    /// Event.
+    TurnEnded {
+        turn: TurnId,
+        reason: TurnReason,
+        stop: StopReason,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Failure>,
+        usage: Usage,
+        duration_ms: u64,
+    },
+    /// Event.
+    StepStarted { turn: TurnId, step: u32 },
+    /// Event.
+    StepEnded { turn: TurnId, step: u32, finish: FinishReason, usage: Usage },
+    /// Event.
+    StepInterrupted { turn: TurnId, step: u32, finish: FinishReason },
+    /// Event.
+    MessageCompleted {
+        turn: TurnId,
+        item: ItemId,
+        text: Arc<str>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partial: bool,
+    },
+    /// Event.
+    ThinkingCompleted {
+        turn: TurnId,
+        item: ItemId,
+        text: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<Arc<str>>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partial: bool,
+    },
+    /// Event.
+    ToolStarted {
+        turn: TurnId,
+        call: ToolCallId,
+        name: Arc<str>,
+        input: Arc<Value>,
+        title: String,
+        display: Display,
+        accesses: Vec<AccessInfo>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_id: Option<Arc<str>>,
+        arguments: Arc<str>,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        extras: Map<String, Value>,
+    },
+    /// Event.
+    ToolRunning { call: ToolCallId },
+    /// Event.
+    ToolCompleted {
+        turn: TurnId,
+        call: ToolCallId,
+        is_error: bool,
+        output: Vec<RecordPart>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        display: Option<Display>,
+        duration_ms: u64,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+    },
+    /// Event.
+    ApprovalRequested { request: Box<ApprovalRequest> },
+    /// Event.
+    ApprovalResolved {
+        approval: ApprovalId,
+        outcome: AskResolution,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        option: Option<OptionId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        feedback: Option<String>,
+    },
+    /// Event.
+    QuestionRequested { request: Box<QuestionRequest> },
+    /// Event.
+    QuestionResolved { question: QuestionId, outcome: AskResolution },
+    /// Event.
+    TodoUpdated { todos: Vec<Todo> },
+    /// Event.
+    Warning { warning: Warning },
+}
+
+/// A part of a tool's output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum RecordPart {
+    /// Text.
+    Text { text: Arc<str> },
+    /// Thinking never stands in an output; kept so that the conversion is total.
+    Thinking { text: Arc<str>, signature: Option<Arc<str>> },
+    /// An image.
+    Image { mime: Arc<str>, data: Arc<str> },
+}

@@ -1,0 +1,265 @@
+//! Where sessions are on disk, and reading those that are not loaded.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use longshore_protocol::id::SessionId;
+use longshore_protocol::value::failure::Warning;
+use longshore_protocol::value::session::{Session, Status};
+use sha2::{Digest, Sha256};
+
+use super::journal::convert::Fact;
+use super::journal::read::{Damage, Flow, each, events};
+use super::journal::write::Journal;
+use super::journal::{self, storage_fault};
+use crate::agent::Agent;
+use crate::agent::state::{Open, Restore};
+use crate::kernel::event::{DomainEvent, Stamped};
+use crate::kernel::fault::Fault;
+use crate::kernel::port::EventLog;
+use crate::kernel::time::Timestamp;
+use crate::os::blocking;
+use crate::os::fs::{self, FileKind};
+use crate::store::atomic_file;
+
+/// The name of a session's cached facts.
+const META: &str = "meta.json";
+
+/// The sessions below one home, loaded or not.
+pub struct Store {
+    home: PathBuf,
+    /// Directories by id: what was seen once need not be looked for again.
+    dirs: Mutex<HashMap<SessionId, PathBuf>>,
+    /// The journals being written.
+    open: Mutex<HashMap<SessionId, Weak<Journal>>>,
+}
+
+/// A session read from its journal.
+pub struct Loaded {
+    /// The session.
+    pub session: Session,
+    /// The script it was given.
+    pub script: Option<Arc<str>>,
+    /// Its main agent.
+    pub agent: Agent,
+    /// What model clients had kept.
+    pub model_state: Vec<(String, serde_json::Value)>,
+    /// What the last process left open.
+    pub open: Open,
+    /// The number and time of the last event.
+    pub last: (u64, Timestamp),
+    /// Lines that could not be read.
+    pub damage: Vec<Warning>,
+}
+
+impl Store {
+    /// The store below a home.
+    pub fn new(home: impl Into<PathBuf>) -> Self {
+        Self { home: home.into(), dirs: Mutex::default(), open: Mutex::default() }
+    }
+
+    /// The directory of a new session.
+    pub fn new_dir(&self, id: &SessionId, real_cwd: &Path, ephemeral: bool) -> PathBuf {
+        let dir = if ephemeral {
+            self.ephemeral_dir().join(id.as_str())
+        } else {
+            self.home.join("sessions").join(cwd_key(real_cwd)).join(id.as_str())
+        };
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), dir.clone());
+        dir
+    }
+
+    /// Where sessions live that are not kept.
+    pub fn ephemeral_dir(&self) -> PathBuf {
+        self.home.join("run").join("ephemeral")
+    }
+
+    /// Finds the directory of a session. Blocking.
+    pub fn find(&self, id: &SessionId) -> Option<PathBuf> {
+        let known = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        if let Some(dir) = known.filter(|dir| is_session(dir)) {
+            return Some(dir);
+        }
+        // An id names one directory; anything else in it would lead elsewhere.
+        if !id.as_str().chars().all(|c| c.is_ascii_alphanumeric()) {
+            return None;
+        }
+        let keys = fs::list_dir(&self.home.join("sessions")).ok()?;
+        let dir = keys.into_iter().map(|key| key.path.join(id.as_str())).find(|dir| is_session(dir))?;
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), dir.clone());
+        Some(dir)
+    }
+
+    /// Makes a journal known whose events can be read by offset.
+    pub fn opened(&self, id: &SessionId, journal: &Arc<Journal>) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::downgrade(journal));
+    }
+
+    /// A journal is written no more; `gone` where its directory was removed.
+    pub fn closed(&self, id: &SessionId, gone: bool) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        if gone {
+            self.dirs.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        }
+    }
+
+    /// All stored sessions as their caches say, in no order. A cache that is missing or damaged is made from the
+    /// journal again. Blocking.
+    pub fn all(&self) -> Vec<Session> {
+        let keys = fs::list_dir(&self.home.join("sessions")).unwrap_or_default();
+        keys.into_iter()
+            .filter(|key| key.kind == FileKind::Dir)
+            .flat_map(|key| fs::list_dir(&key.path).unwrap_or_default())
+            .filter(|entry| is_session(&entry.path))
+            .filter_map(|entry| {
+                let id = SessionId::from(entry.name.to_string_lossy().as_ref());
+                self.cached(&id, &entry.path)
+            })
+            .collect()
+    }
+
+    /// A stored session as its cache says. Blocking.
+    pub fn cached(&self, id: &SessionId, dir: &Path) -> Option<Session> {
+        let meta = atomic_file::read(&dir.join(META)).ok().flatten();
+        let cached = meta.and_then(|bytes| serde_json::from_slice::<Session>(&bytes).ok());
+        match cached.filter(|session| session.session_id == *id) {
+            Some(session) => Some(session),
+            None => match load(id, dir) {
+                Ok(loaded) => {
+                    let session = Session { status: Status::Closed, ..loaded.session };
+                    save_cache(dir, &session);
+                    Some(session)
+                }
+                Err(fault) => {
+                    tracing::warn!(session = %id, %fault, "session could not be read");
+                    None
+                }
+            },
+        }
+    }
+
+    fn journal(&self, id: &SessionId) -> Option<Arc<Journal>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).and_then(Weak::upgrade)
+    }
+}
+
+impl EventLog for Store {
+    fn read_events(
+        &self,
+        session: &SessionId,
+        after: u64,
+        max_bytes: usize,
+    ) -> BoxFuture<'static, Result<Vec<Arc<Stamped>>, Fault>> {
+        let id = session.clone();
+        if let Some(journal) = self.journal(session) {
+            return blocking::run(move || {
+                let (dir, offset) = (journal.dir(), journal.offset_after(after));
+                events(&id, dir, offset, after, max_bytes).map_err(|error| storage_fault(error, dir))
+            })
+            .boxed();
+        }
+        let dir = self.find(session);
+        blocking::run(move || {
+            let dir = dir.ok_or_else(|| super::not_found(&id))?;
+            events(&id, &dir, 0, after, max_bytes).map_err(|error| storage_fault(error, &dir))
+        })
+        .boxed()
+    }
+}
+
+/// Reads a session from its journal. Blocking; changes nothing.
+pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
+    let mut restore = Restore::new(id.clone());
+    let (mut head, mut last, mut damage) = (None, (0, Timestamp::default()), Damage::default());
+    let mut facts = Facts::default();
+    each(dir, 0, &mut damage, |entry| {
+        last.1 = last.1.max(entry.at);
+        match entry.fact {
+            Fact::Created { session, script } => head = Some((session, script, entry.at)),
+            Fact::State(record) => restore.state(record),
+            Fact::Event(event) => {
+                last.0 = entry.seq.unwrap_or(last.0);
+                facts.take(&event);
+                restore.event(&event);
+            }
+        }
+        Flow::On
+    })
+    .map_err(|error| storage_fault(error, dir))?;
+    let Some((mut session, script, created)) = head.map(|(session, script, at)| (*session, script, at)) else {
+        return Err(Fault::new(
+            longshore_protocol::error::ErrorKind::StorageCorrupt,
+            format!("the journal of session {id} has no readable head"),
+        ));
+    };
+    last.1 = last.1.max(created);
+    facts.apply(&mut session);
+    session.updated_at = last.1.to_string();
+    let open = restore.open();
+    let (agent, model_state) = restore.finish();
+    session.usage = agent.usage;
+    Ok(Loaded { session, script, agent, model_state, open, last, damage: damage.lines })
+}
+
+/// Writes the cache of a session; a failure costs speed only. Blocking.
+pub fn save_cache(dir: &Path, session: &Session) {
+    let saved = serde_json::to_vec(session)
+        .map_err(std::io::Error::other)
+        .and_then(|bytes| {
+            atomic_file::write(&dir.join(META), &bytes, fs::Durability::Kernel).map_err(std::io::Error::other)
+        });
+    if let Err(error) = saved {
+        tracing::warn!(dir = %dir.display(), %error, "the cache of a session could not be written");
+    }
+}
+
+/// The changes of a session's own fields, in order.
+#[derive(Default)]
+struct Facts {
+    changed: Vec<longshore_protocol::value::session::SessionPatch>,
+    turns: u64,
+    first: Option<String>,
+    last: Option<String>,
+}
+
+impl Facts {
+    fn take(&mut self, event: &DomainEvent) {
+        match event {
+            DomainEvent::SessionUpdated { changed } => self.changed.push(changed.clone()),
+            DomainEvent::TurnStarted { input, .. } => {
+                self.turns += 1;
+                let text = super::summary(input);
+                self.first.get_or_insert_with(|| text.clone());
+                self.last = Some(text);
+            }
+            _ => {}
+        }
+    }
+
+    fn apply(self, session: &mut Session) {
+        if let (true, Some(first)) = (session.title.is_empty(), self.first) {
+            session.title = first;
+        }
+        for patch in self.changed {
+            super::apply(session, patch);
+        }
+        session.turn_count = self.turns;
+        session.last_prompt = self.last;
+    }
+}
+
+fn is_session(dir: &Path) -> bool {
+    fs::kind_of(&journal::write::path(dir)) == Some(FileKind::File)
+}
+
+/// The directory that holds the sessions of a working directory: readable, and unique by hash.
+pub fn cwd_key(real_cwd: &Path) -> String {
+    let name = real_cwd.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().to_lowercase());
+    let slug: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
+    let hash = Sha256::digest(real_cwd.as_os_str().as_encoded_bytes());
+    let hex: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("wd_{slug}_{hex}")
+}
