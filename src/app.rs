@@ -1,1 +1,219 @@
-//! .
+//! The composition root: plain constructor calls, and the only place that knows every module.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use longshore_protocol::value::failure::Warning;
+use tokio_util::task::TaskTracker;
+
+use crate::config::secret::SecretText;
+use crate::config::values::Config;
+use crate::config::{self, Assignment, LoadInput, UserFile};
+use crate::http::Http;
+use crate::hub::{AskLimits, HostQueue, Hub, Now, QueueLimits};
+use crate::kernel::limits::PROCESS_GRACE;
+use crate::os::clock::{Clock, SystemClock};
+use crate::os::env::Env;
+use crate::os::fs;
+use crate::os::ids::RandomIds;
+use crate::os::process::Processes;
+use crate::provider::registry::{Registry, ScriptSources};
+use crate::provider::scripted::TraceSink;
+use crate::session::lifecycle::{Deps, Loads, Running};
+use crate::session::store::Store;
+use crate::session::Sessions;
+use crate::tool::file::FileLocks;
+use crate::tool::shell::Shell;
+
+/// What the command line says about configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Instead of the home that the environment names.
+    pub home: Option<PathBuf>,
+    /// Instead of the home's `config.toml`.
+    pub config: Option<PathBuf>,
+    /// `key=value`, in order.
+    pub assignments: Vec<String>,
+    /// The model to use.
+    pub model: Option<String>,
+}
+
+/// Why nothing could be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no place for longshore's files.
+    #[error("there is no home directory: set HOME or LONGSHORE_HOME, or use --home")]
+    NoHome,
+    /// `-c` got something else.
+    #[error("{0}")]
+    Assignment(String),
+}
+
+/// Where longshore's files are, and what is configured.
+pub struct Settings {
+    /// longshore's directory.
+    pub home: PathBuf,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The environment.
+    pub env: Arc<Env>,
+}
+
+/// Everything, put together.
+pub struct App {
+    /// What it was made from.
+    pub settings: Settings,
+    /// Sessions.
+    pub sessions: Sessions,
+    /// Hosts.
+    pub hub: Arc<Hub>,
+    /// Where sessions are stored.
+    pub store: Arc<Store>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Children.
+    pub processes: Processes,
+    /// Tasks of connections.
+    pub tasks: TaskTracker,
+}
+
+/// Reads the configuration. Fails only where there is no place to read it from.
+pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
+    let home = options.home.clone().map(|home| env.start_dir().map_or(home.clone(), |start| start.join(&home)));
+    let home = home.or_else(|| env.longshore_home()).ok_or(StartError::NoHome)?;
+    let assignments = options
+        .assignments
+        .iter()
+        .map(|text| Assignment::parse(text).map_err(StartError::Assignment))
+        .collect::<Result<_, _>>()?;
+    let file = match &options.config {
+        Some(path) => env.start_dir().map_or_else(|| path.clone(), |start| start.join(path)),
+        None => home.join("config.toml"),
+    };
+    let variables: BTreeMap<String, String> = env
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+        .collect();
+    let input = LoadInput {
+        user: user_file(file, options.config.is_some()),
+        variables,
+        assignments,
+        model: options.model.clone(),
+        home: env.home_dir(),
+        read_secret: &read_secret,
+    };
+    let config = config::load(input);
+    Ok(Settings { home, config: Arc::new(config), env: Arc::new(env) })
+}
+
+/// A file that was named must be there; the usual one need not.
+fn user_file(path: PathBuf, named: bool) -> Option<UserFile> {
+    match fs::read_if_present(&path) {
+        Ok(Some(bytes)) => Some(UserFile { path, content: Ok(bytes) }),
+        Ok(None) if named => Some(UserFile { path, content: Err("there is no such file".to_owned()) }),
+        Ok(None) => None,
+        Err(error) => Some(UserFile { path, content: Err(error.to_string()) }),
+    }
+}
+
+impl App {
+    /// Puts everything together. Opens no socket and reads no session.
+    pub fn new(settings: Settings, processes: Processes) -> Self {
+        let Settings { home, config, env } = &settings;
+        let clock: Arc<dyn Clock> = SystemClock::shared();
+        let store = Arc::new(Store::new(home));
+        let limits = AskLimits {
+            approval_timeout: config.permission.approval_timeout,
+            detached_wait: config.permission.detached_wait,
+        };
+        let now = now_of(&clock);
+        let hub = Arc::new(Hub::new(limits, now.clone()));
+        let scripts = ScriptSources {
+            env_script: config.script.clone(),
+            read: Arc::new(|path: &Path| fs::read_to_string(path).map_err(std::io::Error::other)),
+            trace: config.script_trace.as_deref().and_then(trace_sink),
+        };
+        let models = Arc::new(Registry::new(config, Arc::new(Http::new(now)), scripts));
+        let tasks = TaskTracker::new();
+        let sessions = Sessions::new(Deps {
+            home: home.clone(),
+            config: config.clone(),
+            models,
+            store: store.clone(),
+            publish: hub.clone(),
+            asks: hub.clone(),
+            clock: clock.clone(),
+            ids: RandomIds::shared(),
+            env: env.clone(),
+            shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
+            file_locks: Arc::<FileLocks>::default(),
+            tasks: tasks.clone(),
+            running: Arc::<Running>::default(),
+            loaded: Loads::default(),
+        });
+        Self { settings, sessions, hub, store, clock, processes, tasks }
+    }
+
+    /// The queue of a new host.
+    pub fn queue(&self) -> Arc<HostQueue> {
+        Arc::new(HostQueue::new(self.store.clone(), QueueLimits::default(), now_of(&self.clock)))
+    }
+
+    /// Problems with the configuration, for hosts.
+    pub fn warnings(&self) -> Vec<Warning> {
+        config_warnings(&self.settings.config)
+    }
+
+    /// Ends everything within a deadline: turns, processes, journals. Processes get what is left of the usual grace.
+    pub async fn shutdown(&self, within: Duration) {
+        let grace = PROCESS_GRACE.min(within.saturating_sub(Duration::from_secs(1)));
+        let processes = self.processes.kill_all(grace);
+        let sessions = self.sessions.shutdown(within);
+        tokio::join!(processes, sessions);
+    }
+}
+
+/// The warnings of a configuration, a file that can't be read first among them.
+pub fn config_warnings(config: &Config) -> Vec<Warning> {
+    let broken = config.broken.as_ref().map(|broken| Warning {
+        file: Some(broken.file.display().to_string()),
+        line: (broken.line > 0).then_some(broken.line),
+        ..Warning::new("config", format!("no turn can run until this is mended: {}", broken.message))
+    });
+    broken.into_iter().chain(config.warnings.iter().cloned()).collect()
+}
+
+fn now_of(clock: &Arc<dyn Clock>) -> Now {
+    let clock = clock.clone();
+    Arc::new(move || clock.now())
+}
+
+fn read_secret(path: &Path) -> Result<SecretText, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    Ok(SecretText { text, private: fs::is_private(path) })
+}
+
+/// A trace that appends lines to a file.
+struct FileTrace(Mutex<std::fs::File>);
+
+impl TraceSink for FileTrace {
+    fn line(&self, json: &str) {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = writeln!(file, "{json}") {
+            tracing::warn!(%error, "a line of the script trace was lost");
+        }
+    }
+}
+
+fn trace_sink(path: &Path) -> Option<Arc<dyn TraceSink>> {
+    match fs::open_append(path) {
+        Ok(file) => Some(Arc::new(FileTrace(Mutex::new(file)))),
+        Err(error) => {
+            tracing::warn!(%error, "the script trace can't be written");
+            None
+        }
+    }
+}

@@ -1,1 +1,47 @@
-//! .
+//! The commands of the binary, one file each. They hold no domain logic: they put the parts together by `app` and
+//! speak to a person on the terminal.
+
+mod acp;
+mod args;
+mod demo;
+mod doctor;
+mod logging;
+mod person;
+mod run;
+mod schema;
+mod serve;
+mod terminal;
+
+use std::process::ExitCode;
+
+use self::args::{Command, Parsed};
+use self::terminal::{complain, say};
+use crate::os::env::Env;
+
+/// Runs the command that the arguments name.
+pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
+    let parsed = match args::parse(arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            complain(&format!("longshore: {error}\nTry `longshore --help`."));
+            return ExitCode::from(2);
+        }
+    };
+    let Parsed { command, common } = parsed;
+    match command {
+        Command::Help => {
+            say(args::HELP);
+            ExitCode::SUCCESS
+        }
+        Command::Version => {
+            say(&format!("longshore {}", env!("CARGO_PKG_VERSION")));
+            ExitCode::SUCCESS
+        }
+        Command::Schema { of } => schema::run(of),
+        Command::Serve => serve::run(env, &common),
+        Command::Acp => acp::run(env, &common),
+        Command::Run(options) => run::run(env, &common, options),
+        Command::Demo => demo::run(env, &common),
+        Command::Doctor => doctor::run(env, &common),
+    }
+}

@@ -8,6 +8,8 @@ use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::Mode;
 use secrecy::SecretString;
 
+use super::redact::Redactor;
+use crate::kernel::limits;
 use crate::kernel::rule::RuleText;
 
 /// All of it. Every field has a default, so a missing or broken file still gives one.
@@ -39,16 +41,22 @@ pub struct Config {
     pub files_fsync: bool,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
+    /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
+    pub script: Option<PathBuf>,
+    /// `LONGSHORE_SCRIPT_TRACE`: where requests to scripted models are recorded.
+    pub script_trace: Option<PathBuf>,
     /// Set where the user's file could not be read: turns are refused until it is mended.
     pub broken: Option<Broken>,
     /// What was ignored, and where.
     pub warnings: Vec<Warning>,
+    /// Takes the secrets that were resolved out of text; for logs, errors and whatever else leaves the process.
+    pub redactor: Redactor,
 }
 
-/// A configuration file that could not be read.
+/// A configuration that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The file.
+    /// The file, or the variable at fault.
     pub file: PathBuf,
     /// From 1; 0 where the file could not be opened.
     pub line: u32,
@@ -160,7 +168,7 @@ pub struct PermissionConfig {
 }
 
 /// `[shell]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellConfig {
     /// The shell to use instead of the one found.
     pub path: Option<PathBuf>,
@@ -168,4 +176,73 @@ pub struct ShellConfig {
     pub env_exclude: Vec<String>,
     /// Output at which a foreground command is ended; 0 is off.
     pub output_kill_bytes: u64,
+}
+
+/// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
+/// does so by mistake.
+pub const OUTPUT_KILL_BYTES: u64 = 1 << 30;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            default_model: None,
+            default_permission_mode: Mode::Manual,
+            providers: BTreeMap::new(),
+            models: BTreeMap::new(),
+            thinking_effort: None,
+            turn: LoopConfig::default(),
+            limits: LimitsConfig::default(),
+            permission: PermissionConfig::default(),
+            sensitive_extra: Vec::new(),
+            sensitive_allow: Vec::new(),
+            shell: ShellConfig::default(),
+            files_fsync: true,
+            log_level: None,
+            script: None,
+            script_trace: None,
+            broken: None,
+            warnings: Vec::new(),
+            redactor: Redactor::default(),
+        }
+    }
+}
+
+impl Default for LoopConfig {
+    fn default() -> Self {
+        Self {
+            max_steps_per_turn: 0,
+            max_attempts_per_step: limits::MAX_ATTEMPTS,
+        }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: limits::MAX_MESSAGE_BYTES,
+            max_in_flight: limits::MAX_IN_FLIGHT,
+            max_queued_turns: limits::MAX_QUEUED_TURNS,
+        }
+    }
+}
+
+impl Default for PermissionConfig {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            auto_ask_denies: false,
+            approval_timeout: Some(limits::APPROVAL_TIMEOUT),
+            detached_wait: limits::DETACHED_WAIT,
+        }
+    }
+}
+
+impl Default for ShellConfig {
+    fn default() -> Self {
+        Self {
+            path: None,
+            env_exclude: Vec::new(),
+            output_kill_bytes: OUTPUT_KILL_BYTES,
+        }
+    }
 }

@@ -38,8 +38,10 @@ pub enum HostRefusal {
     Unsupported,
     /// It answered, but not with anything on offer; what was wrong.
     Invalid(String),
-    /// It answered with an error, or left.
+    /// It answered with another error.
     Failed(String),
+    /// Its connection ended before it answered; it may come back.
+    Left,
 }
 
 /// How an ask ended.

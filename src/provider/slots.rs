@@ -10,22 +10,22 @@ use super::Delta;
 
 /// A piece of a call as a server sent it.
 #[derive(Clone, Debug, Default)]
-pub struct CallPiece {
+pub(crate) struct CallPiece {
     /// The server's number of the call.
-    pub index: Option<Index>,
+    pub(crate) index: Option<Index>,
     /// The server's id; empty counts as absent.
-    pub id: Option<String>,
+    pub(crate) id: Option<String>,
     /// The tool; empty counts as absent.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Arguments, where the piece has any.
-    pub arguments: Option<Arguments>,
+    pub(crate) arguments: Option<Arguments>,
     /// Members that are not known here.
-    pub extras: Map<String, Value>,
+    pub(crate) extras: Map<String, Value>,
 }
 
 /// A server's number of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Index {
+pub(crate) enum Index {
     /// As the wire has it.
     Number(u64),
     /// As a few servers have it.
@@ -34,7 +34,7 @@ pub enum Index {
 
 /// Arguments in a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arguments {
+pub(crate) enum Arguments {
     /// More text.
     Piece(String),
     /// All of them: they came as a JSON value instead of text.
@@ -43,7 +43,7 @@ pub enum Arguments {
 
 /// How a server repeats arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Repetition {
+pub(crate) enum Repetition {
     /// It sends each piece once.
     #[default]
     Pieces,
@@ -53,7 +53,7 @@ pub enum Repetition {
 
 /// The calls of one answer.
 #[derive(Debug, Default)]
-pub struct CallSlots {
+pub(crate) struct CallSlots {
     repetition: Repetition,
     calls: Vec<Open>,
     last: Option<usize>,
@@ -75,39 +75,39 @@ struct Open {
 
 impl CallSlots {
     /// No calls yet.
-    pub fn new(repetition: Repetition) -> Self {
+    pub(crate) fn new(repetition: Repetition) -> Self {
         Self { repetition, ..Self::default() }
     }
 
     /// True once a call is known.
-    pub fn any_started(&self) -> bool {
+    pub(crate) fn any_started(&self) -> bool {
         self.n_started > 0
     }
 
     /// True where a call's arguments are not whole JSON.
-    pub fn any_unfinished(&self) -> bool {
+    pub(crate) fn any_unfinished(&self) -> bool {
         self.calls.iter().any(|call| call.slot.is_none() || call.scan.is_cut())
     }
 
     /// Pieces that belonged to no call.
-    pub fn n_orphans(&self) -> usize {
+    pub(crate) fn n_orphans(&self) -> usize {
         self.n_orphans
     }
 
     /// Opens a call whatever the others are, and returns its number for [`CallSlots::append`].
-    pub fn open(&mut self, id: Option<String>, name: String, out: &mut Vec<Delta>) -> usize {
+    pub(crate) fn open(&mut self, id: Option<String>, name: String, out: &mut Vec<Delta>) -> usize {
         let at = self.add(None, id);
         self.start(at, name, out);
         at
     }
 
     /// Adds argument text to a call that was opened.
-    pub fn append(&mut self, at: usize, text: String, out: &mut Vec<Delta>) {
+    pub(crate) fn append(&mut self, at: usize, text: String, out: &mut Vec<Delta>) {
         self.arguments(at, Arguments::Piece(text), out);
     }
 
     /// Takes a piece as a server sent it.
-    pub fn feed(&mut self, piece: CallPiece, out: &mut Vec<Delta>) {
+    pub(crate) fn feed(&mut self, piece: CallPiece, out: &mut Vec<Delta>) {
         let CallPiece { index, id, name, arguments, extras } = piece;
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.trim().is_empty());

@@ -11,10 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, TurnId};
-use longshore_protocol::method::turn::{StartState, WhenBusy, WhenIdle};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
-use longshore_protocol::value::turn::{Origin, StopReason, TurnReason};
+use longshore_protocol::value::turn::{Origin, StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -23,13 +22,13 @@ use super::command::{Command, Gate, Reply, Started, TurnEnd, View};
 use super::journal::write::Journal;
 use super::lifecycle::Deps;
 use super::store;
-use super::surroundings::Workplace;
+use super::surroundings::{Abilities, Workplace};
 use crate::agent::context::input::convert;
 use crate::agent::turn::{TurnInput, TurnOutcome};
 use crate::agent::{Agent, Board, Steers, TurnCx};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
-use crate::kernel::port::EventSink;
+use crate::kernel::port::{Ability, AskHost, AskKind, EventSink};
 use crate::os::blocking;
 use crate::os::lock::FileLock;
 
@@ -123,7 +122,8 @@ impl Actor {
             Command::View { reply } => answer(reply, Ok(self.view())),
             Command::Set { changes, reply } => answer(reply, self.set(changes)),
             Command::Tools { reply } => {
-                let tools = self.workplace().map(|workplace| workplace.tool_infos());
+                let abilities = self.abilities();
+                let tools = self.workplace().map(|workplace| workplace.tool_infos(abilities));
                 answer(reply, tools);
             }
             Command::Todos { reply } => {
@@ -303,7 +303,7 @@ impl Actor {
 
     fn set(&mut self, changes: SessionPatch) -> Result<Session, Fault> {
         if let Some(model) = &changes.model {
-            self.deps.models.get(model)?;
+            self.deps.check_model(model)?;
         }
         if let Some(title) = &changes.title
             && title.trim().is_empty()
@@ -343,7 +343,8 @@ impl Actor {
     fn model(&self) -> Result<Arc<dyn crate::provider::ModelClient>, Fault> {
         match &self.session.model {
             Some(alias) => self.deps.models.get(alias),
-            None => Err(self.deps.models.not_configured()),
+            // The registry says what to configure, since it knows what there is.
+            None => self.deps.models.get(self.deps.models.default_alias()?),
         }
     }
 
@@ -351,12 +352,22 @@ impl Actor {
         if let Some(workplace) = &self.workplace {
             return Ok(workplace.clone());
         }
-        let workplace = Arc::new(Workplace::open(&self.deps, &self.session, &self.dir));
+        let workplace = Arc::new(Workplace::open(&self.deps, &self.session));
         for warning in &workplace.warnings {
             self.journal.durable(&AgentId::main(), DomainEvent::Warning { warning: warning.clone() })?;
         }
         self.workplace = Some(workplace.clone());
         Ok(workplace)
+    }
+
+    fn abilities(&self) -> Abilities {
+        let alias = self.session.model.as_deref();
+        let model = alias.and_then(|alias| self.deps.models.get(alias).ok());
+        let ability = self.deps.asks.ability(&self.session.session_id, AskKind::Question);
+        Abilities {
+            can_ask: !self.session.unattended && ability == Ability::Able,
+            image_input: model.is_some_and(|model| model.info().capabilities.iter().any(|can| can == "image_in")),
+        }
     }
 
     fn new_turn(&mut self) -> TurnId {
@@ -370,7 +381,7 @@ impl Actor {
         let Waiting { turn, origin, input, gate } = waiting;
         let parts = convert(&input)?;
         let model = self.model()?;
-        let workplace = self.workplace()?;
+        let (workplace, abilities) = (self.workplace()?, self.abilities());
         let Some(mut agent) = self.agent.take() else {
             return Err(Fault::new(ErrorKind::InternalError, "the session has lost its agent; resume it"));
         };
@@ -392,7 +403,7 @@ impl Actor {
             unattended: self.session.unattended,
             limits: self.deps.config.turn.clone(),
             workspace: workplace.workspace.clone(),
-            tools: workplace.tools.clone(),
+            tools: workplace.tools(abilities),
             rules: workplace.rules.clone(),
             auto_ask_denies: self.deps.config.permission.auto_ask_denies,
             approval_timeout: self.deps.config.permission.approval_timeout,

@@ -2,13 +2,12 @@
 //! sends it.
 
 use longshore_protocol::id::{SessionId, TurnId};
-use longshore_protocol::method::turn::{StartState, WhenBusy, WhenIdle};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
 use longshore_protocol::value::session::{Session, SessionPatch};
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::ToolInfo;
-use longshore_protocol::value::turn::{StopReason, TurnReason};
+use longshore_protocol::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 

@@ -45,6 +45,7 @@ use crate::os::ids::IdSource;
 use crate::os::lock::{FileLock, LockError};
 use crate::provider::registry::Registry;
 use crate::store::append_log::AppendLog;
+use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
 
 /// Commands that wait for one session's task.
@@ -112,6 +113,8 @@ pub struct Deps {
     pub env: Arc<Env>,
     /// Runs commands.
     pub shell: Arc<Shell>,
+    /// One for the process, so that no two calls write one file at the same time.
+    pub file_locks: Arc<FileLocks>,
     /// Owns every task of every session.
     pub tasks: TaskTracker,
     /// Turns running now.
@@ -364,7 +367,7 @@ impl Deps {
         }
         let model = options.model.or_else(|| self.config.default_model.clone());
         if let Some(model) = &model {
-            self.models.known(model)?;
+            self.check_model(model)?;
         }
         let id = SessionId::from(self.ids.ulid());
         let now = self.clock.now();
@@ -428,6 +431,14 @@ impl Deps {
         }
         let next_turn = session.turn_count.max(highest_turn(&dir)) + 1;
         Ok(self.start(Parts { session, script, agent, journal, lock, dir, next_turn }))
+    }
+
+    /// A model must exist; whether it can be used is said when a turn starts.
+    pub(super) fn check_model(&self, alias: &str) -> Result<(), Fault> {
+        match self.models.models().iter().any(|model| model.id == alias) {
+            true => Ok(()),
+            false => self.models.get(alias).map(|_| ()),
+        }
     }
 
     fn journal(&self, id: &SessionId, dir: &Path, log: AppendLog, last: (u64, Timestamp)) -> Journal {

@@ -1,7 +1,7 @@
 //! What a session's agent works with: paths, tools and rules, made when they are first needed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::Session;
@@ -10,15 +10,28 @@ use longshore_protocol::value::tool::ToolInfo;
 use super::lifecycle::Deps;
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
-use crate::tool::catalog::{self, ToolDeps};
+use crate::os::fs::{self, Durability};
+use crate::tool::catalog::{self, AgentSort, ToolDeps};
+use crate::tool::file::FileDeps;
 use crate::tool::registry::Registry;
+
+/// What decides which tools there are; it can change from turn to turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Somebody can be asked questions.
+    pub can_ask: bool,
+    /// The model takes images.
+    pub image_input: bool,
+}
 
 /// Paths, tools and rules of one session.
 pub struct Workplace {
     /// Paths.
     pub workspace: Arc<Workspace>,
-    /// Tools of the main agent.
-    pub tools: Arc<Registry>,
+    /// What tools are made with; what an agent has seen stays here when its tools are made anew.
+    deps: ToolDeps,
+    /// The tools made last.
+    made: Mutex<Option<(Abilities, Arc<Registry>)>>,
     /// Rules.
     pub rules: Arc<RuleSet>,
     /// What could not be used.
@@ -27,7 +40,7 @@ pub struct Workplace {
 
 impl Workplace {
     /// Makes them. Looks at the disk where roots and the shell are concerned.
-    pub(super) fn open(deps: &Deps, session: &Session, dir: &Path) -> Self {
+    pub(super) fn open(deps: &Deps, session: &Session) -> Self {
         let config = &deps.config;
         let mut warnings = Vec::new();
         let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
@@ -36,7 +49,8 @@ impl Workplace {
             deps.env.home_dir().as_deref(),
         );
         for bad in bad_globs {
-            warnings.push(Warning::new("config", format!("a sensitive-file pattern has no effect: {bad}")));
+            let message = format!("the sensitive-file pattern {} has no effect: {}", bad.glob, bad.reason);
+            warnings.push(Warning::new("config", message));
         }
         let workspace = Arc::new(Workspace::open(WorkspaceOptions {
             cwd: PathBuf::from(&session.cwd),
@@ -48,21 +62,46 @@ impl Workplace {
         let anchors = Anchors::new(&workspace.cwd, workspace.real_cwd(), deps.env.home_dir());
         let (rules, bad_rules) = RuleSet::compile(&config.permission.rules, &anchors);
         warnings.extend(bad_rules);
-        if let Some(ignored) = crate::config::ignored_project_file(workspace.real_cwd()) {
-            warnings.push(ignored);
+        for name in ["config.toml", "local.toml"] {
+            let file = project_root(workspace.real_cwd()).join(".longshore").join(name);
+            if fs::kind_of(&file).is_some() {
+                warnings.push(crate::config::project_file_ignored(&file));
+            }
         }
-        let tools = catalog::build(&ToolDeps {
-            session: session.session_id.clone(),
-            results_dir: dir.join("tool-results"),
-            fsync: config.files_fsync,
+        let file = FileDeps {
+            freshness: Arc::default(),
+            locks: deps.file_locks.clone(),
+            durability: if config.files_fsync { Durability::Disk } else { Durability::Kernel },
+            image_input: false,
+        };
+        let tool_deps = ToolDeps {
+            file,
+            can_ask: false,
             shell: deps.shell.clone(),
-        });
-        Self { workspace, tools: Arc::new(tools), rules: Arc::new(rules), warnings }
+            session: session.session_id.clone(),
+        };
+        Self { workspace, deps: tool_deps, made: Mutex::default(), rules: Arc::new(rules), warnings }
+    }
+
+    /// The tools of the main agent.
+    pub fn tools(&self, abilities: Abilities) -> Arc<Registry> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some((same, tools)) if *same == abilities => tools.clone(),
+            _ => {
+                let mut deps = self.deps.clone();
+                deps.can_ask = abilities.can_ask;
+                deps.file.image_input = abilities.image_input;
+                let tools = Arc::new(Registry::new(catalog::tools(&deps, AgentSort::Main)));
+                *made = Some((abilities, tools.clone()));
+                tools
+            }
+        }
     }
 
     /// The tools as hosts see them.
-    pub fn tool_infos(&self) -> Vec<ToolInfo> {
-        self.tools
+    pub fn tool_infos(&self, abilities: Abilities) -> Vec<ToolInfo> {
+        self.tools(abilities)
             .defs()
             .iter()
             .map(|def| ToolInfo {
@@ -72,4 +111,9 @@ impl Workplace {
             })
             .collect()
     }
+}
+
+/// The nearest directory with a `.git`, else the directory itself.
+fn project_root(dir: &Path) -> &Path {
+    dir.ancestors().find(|dir| fs::kind_of(&dir.join(".git")).is_some()).unwrap_or(dir)
 }

@@ -1,1 +1,144 @@
-//! .
+//! THE table of built-in tools. Nothing else mentions a tool by name to make it.
+//!
+//! A row says how a tool is made, when there is one at all (a tool without what it needs is absent, not broken) and
+//! which agents have it.
+
+use std::sync::Arc;
+
+use longshore_protocol::id::SessionId;
+
+use super::ask::AskUserQuestion;
+use super::file::FileDeps;
+use super::file::edit::Edit;
+use super::file::read::Read;
+use super::file::write::Write;
+use super::shell::Shell;
+use super::todo::TodoList;
+use super::Tool;
+
+/// What tools are built with. One value per agent.
+#[derive(Debug, Clone)]
+pub struct ToolDeps {
+    /// For the file tools.
+    pub file: FileDeps,
+    /// Somebody can be asked questions.
+    pub can_ask: bool,
+    /// Runs commands.
+    pub shell: Arc<Shell>,
+    /// Marks the processes of the session.
+    pub session: SessionId,
+}
+
+/// Which agents have a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agents {
+    /// Every agent.
+    All,
+    /// The main agent and children that change things.
+    Working,
+    /// The main agent alone.
+    Main,
+}
+
+/// The sort of agent tools are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentSort {
+    /// The main agent.
+    Main,
+    /// A child that changes things.
+    Coder,
+    /// A child that only looks.
+    Explorer,
+}
+
+/// One built-in tool.
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// Who has it.
+    pub agents: Agents,
+    /// Whether it exists with these dependencies.
+    pub when: fn(&ToolDeps) -> bool,
+    /// Makes it.
+    pub make: fn(&ToolDeps) -> Arc<dyn Tool>,
+}
+
+/// All built-in tools, in the order models see them.
+pub const TABLE: &[Row] = &[
+    Row { name: Read::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Read::new(deps.file.clone())) },
+    Row { name: Write::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Write::new(deps.file.clone())) },
+    Row { name: Edit::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Edit::new(deps.file.clone())) },
+    Row { name: TodoList::NAME, agents: Agents::Working, when: always, make: |_| Arc::new(TodoList::new()) },
+    Row {
+        name: AskUserQuestion::NAME,
+        agents: Agents::Main,
+        when: |deps| deps.can_ask,
+        make: |_| Arc::new(AskUserQuestion::new()),
+    },
+];
+
+fn always(_: &ToolDeps) -> bool {
+    true
+}
+
+/// The built-in tools of an agent.
+pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
+    TABLE
+        .iter()
+        .filter(|row| {
+            let has_it = match row.agents {
+                Agents::All => true,
+                Agents::Working => sort != AgentSort::Explorer,
+                Agents::Main => sort == AgentSort::Main,
+            };
+            has_it && (row.when)(deps)
+        })
+        .map(|row| (row.make)(deps))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::fs::Durability;
+    use crate::schema::Validator;
+
+    fn deps(can_ask: bool) -> ToolDeps {
+        let file = FileDeps {
+            freshness: Arc::default(),
+            locks: Arc::default(),
+            durability: Durability::Kernel,
+            image_input: false,
+        };
+        ToolDeps { file, can_ask, shell: Arc::new(Shell), session: "s".into() }
+    }
+
+    fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {
+        tools(&deps(can_ask), sort).iter().map(|tool| tool.spec().name).collect()
+    }
+
+    #[test]
+    fn who_has_what() {
+        let all = names(true, AgentSort::Main);
+        assert_eq!(all, TABLE.iter().map(|row| row.name).collect::<Vec<_>>());
+        assert!(!names(false, AgentSort::Main).contains(&AskUserQuestion::NAME));
+        assert!(!names(true, AgentSort::Coder).contains(&AskUserQuestion::NAME));
+        assert!(names(true, AgentSort::Coder).contains(&Edit::NAME));
+        let explorer = names(true, AgentSort::Explorer);
+        assert!(explorer.contains(&Read::NAME) && !explorer.contains(&Edit::NAME));
+    }
+
+    #[test]
+    fn every_tool_tells_the_model_enough() {
+        for tool in tools(&deps(true), AgentSort::Main) {
+            let spec = tool.spec();
+            assert!(spec.description.len() > 40 && !spec.description.contains('{'), "{}", spec.name);
+            assert!(Validator::compile(&spec.parameters).is_ok(), "{}", spec.name);
+            assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
+            let properties = spec.parameters["properties"].as_object().unwrap();
+            for (name, schema) in properties {
+                assert!(schema["description"].is_string(), "{}.{name}", spec.name);
+            }
+        }
+    }
+}

@@ -10,6 +10,7 @@ pub mod ask;
 pub mod catalog;
 pub mod file;
 pub mod output;
+pub mod registry;
 pub mod shell;
 pub mod todo;
 

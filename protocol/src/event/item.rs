@@ -8,6 +8,7 @@ use crate::id::{ItemId, TurnId};
 /// More text of an item. `offset` is where it continues, so a host can join in mid-item and knows when it missed some.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ItemDeltaEvent")]
 pub struct Delta {
     /// The item.
     pub item_id: ItemId,
@@ -20,6 +21,7 @@ pub struct Delta {
 /// An item is complete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ItemCompletedEvent")]
 pub struct Completed {
     /// The turn.
     pub turn_id: TurnId,

@@ -16,6 +16,7 @@ use crate::id::{AgentId, SessionId};
 /// Fields of every session event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "EventCommon")]
 pub struct Common {
     /// The session.
     pub session_id: SessionId,

@@ -10,6 +10,7 @@ use crate::value::usage::Usage;
 /// A session exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionCreatedEvent")]
 pub struct Created {
     /// As it was made.
     pub session: Session,
@@ -18,6 +19,7 @@ pub struct Created {
 /// Settings changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionUpdatedEvent")]
 pub struct Updated {
     /// The changed ones.
     pub changed: SessionPatch,
@@ -26,6 +28,7 @@ pub struct Updated {
 /// What it does changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionStatusEvent")]
 pub struct StatusChanged {
     /// The new status.
     pub status: Status,
@@ -41,6 +44,7 @@ fn is_empty(waiting: &WaitingFor) -> bool {
 /// Tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionUsageEvent")]
 pub struct UsageChanged {
     /// Tokens the next request starts from.
     pub context_tokens: u64,
@@ -53,11 +57,13 @@ pub struct UsageChanged {
 /// It was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionClosedEvent")]
 pub struct Closed {}
 
 /// The checklist changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TodoUpdatedEvent")]
 pub struct TodoUpdated {
     /// All entries.
     pub todos: Vec<Todo>,
@@ -66,6 +72,7 @@ pub struct TodoUpdated {
 /// Live events were dropped here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ResyncEvent")]
 pub struct Resync {
     /// The last durable event this host had got; the next ones follow.
     pub from_seq: u64,

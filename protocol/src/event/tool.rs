@@ -12,6 +12,7 @@ use crate::value::tool::{AccessInfo, ProgressStream};
 /// More argument text of a call still being written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ToolDeltaEvent")]
 pub struct Delta {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -26,6 +27,7 @@ pub struct Delta {
 /// A call is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ToolStartedEvent")]
 pub struct Started {
     /// The turn.
     pub turn_id: TurnId,
@@ -46,6 +48,7 @@ pub struct Started {
 /// A call is about to have its effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ToolRunningEvent")]
 pub struct Running {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -54,6 +57,7 @@ pub struct Running {
 /// A running call says something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ToolProgressEvent")]
 pub struct Progress {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -68,6 +72,7 @@ pub struct Progress {
 /// A call has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ToolCompletedEvent")]
 pub struct Completed {
     /// The turn.
     pub turn_id: TurnId,
@@ -90,6 +95,7 @@ pub struct Completed {
 /// An approval is no longer open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ApprovalResolvedEvent")]
 pub struct ApprovalResolved {
     /// Which.
     pub approval_id: ApprovalId,
@@ -106,6 +112,7 @@ pub struct ApprovalResolved {
 /// Questions are no longer open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "QuestionResolvedEvent")]
 pub struct QuestionResolved {
     /// Which.
     pub question_id: QuestionId,

@@ -12,6 +12,7 @@ use crate::value::usage::Usage;
 /// A turn waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnQueuedEvent")]
 pub struct Queued {
     /// The turn.
     pub turn_id: TurnId,
@@ -22,6 +23,7 @@ pub struct Queued {
 /// A turn begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartedEvent")]
 pub struct Started {
     /// The turn.
     pub turn_id: TurnId,
@@ -34,6 +36,7 @@ pub struct Started {
 /// Input was added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnSteeredEvent")]
 pub struct Steered {
     /// The turn.
     pub turn_id: TurnId,
@@ -44,6 +47,7 @@ pub struct Steered {
 /// A turn has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnEndedEvent")]
 pub struct Ended {
     /// The turn.
     pub turn_id: TurnId,
@@ -63,6 +67,7 @@ pub struct Ended {
 /// A model request is about to be sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StepStartedEvent")]
 pub struct StepStarted {
     /// The turn.
     pub turn_id: TurnId,
@@ -73,6 +78,7 @@ pub struct StepStarted {
 /// A model request will be sent again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StepRetryingEvent")]
 pub struct StepRetrying {
     /// The turn.
     pub turn_id: TurnId,
@@ -93,6 +99,7 @@ pub struct StepRetrying {
 /// A model request was answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StepEndedEvent")]
 pub struct StepEnded {
     /// The turn.
     pub turn_id: TurnId,
@@ -107,6 +114,7 @@ pub struct StepEnded {
 /// A model request was cut off or failed for good.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StepInterruptedEvent")]
 pub struct StepInterrupted {
     /// The turn.
     pub turn_id: TurnId,

@@ -11,6 +11,7 @@ use crate::value::question::{QuestionAnswer, QuestionRequest};
 /// Params of `approval/list` and `question/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AskListParams")]
 pub struct ListParams {
     /// The session.
     pub session_id: SessionId,
@@ -57,4 +58,5 @@ pub struct QuestionResolveParams {
 /// Result of `approval/resolve` and `question/resolve`: the answer was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "AskResolveResult")]
 pub struct ResolveResult {}

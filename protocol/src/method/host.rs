@@ -133,11 +133,13 @@ pub struct PingResult {}
 /// Params of `server/status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "ServerStatusParams")]
 pub struct StatusParams {}
 
 /// Result of `server/status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ServerStatusResult")]
 pub struct StatusResult {
     /// Since the start.
     pub uptime_ms: u64,

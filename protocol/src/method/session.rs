@@ -11,6 +11,7 @@ use crate::value::transcript::Turn;
 /// Params of `session/create`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionCreateParams")]
 pub struct CreateParams {
     /// Where it works: an absolute path of a directory that exists.
     pub cwd: String,
@@ -46,6 +47,7 @@ pub struct CreateParams {
 /// Result of `session/create`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionCreateResult")]
 pub struct CreateResult {
     /// The session.
     pub session: Session,
@@ -67,6 +69,7 @@ pub enum Replay {
 /// Params of `session/resume`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionResumeParams")]
 pub struct ResumeParams {
     /// The session.
     pub session_id: SessionId,
@@ -81,6 +84,7 @@ pub struct ResumeParams {
 /// Result of `session/resume`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionResumeResult")]
 pub struct ResumeResult {
     /// The session.
     pub session: Session,
@@ -94,6 +98,7 @@ pub struct ResumeResult {
 /// Params of `session/attach`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionAttachParams")]
 pub struct AttachParams {
     /// The session.
     pub session_id: SessionId,
@@ -105,6 +110,7 @@ pub struct AttachParams {
 /// Result of `session/attach`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionAttachResult")]
 pub struct AttachResult {
     /// The number of the last durable event; those after `afterSeq` up to it are sent next.
     pub last_seq: u64,
@@ -121,11 +127,13 @@ pub type DetachParams = GetParams;
 /// Result of `session/detach`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "SessionDetachResult")]
 pub struct DetachResult {}
 
 /// Params of `session/list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "SessionListParams")]
 pub struct ListParams {
     /// Only sessions of this directory.
     pub cwd: Option<String>,
@@ -145,6 +153,7 @@ pub type ListResult = Page<Session>;
 /// Names a session: params of `session/get` and others that need no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionParams")]
 pub struct GetParams {
     /// The session.
     pub session_id: SessionId,
@@ -153,6 +162,7 @@ pub struct GetParams {
 /// Result of `session/get`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionResult")]
 pub struct GetResult {
     /// The session.
     pub session: Session,
@@ -161,6 +171,7 @@ pub struct GetResult {
 /// Params of `session/set`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionSetParams")]
 pub struct SetParams {
     /// The session.
     pub session_id: SessionId,
@@ -175,6 +186,7 @@ pub type SetResult = GetResult;
 /// Params of `session/transcript`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionTranscriptParams")]
 pub struct TranscriptParams {
     /// The session.
     pub session_id: SessionId,
@@ -192,6 +204,7 @@ pub type TranscriptResult = Page<Turn>;
 /// Params of `session/events`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionEventsParams")]
 pub struct EventsParams {
     /// The session.
     pub session_id: SessionId,
@@ -206,6 +219,7 @@ pub struct EventsParams {
 /// Result of `session/events`: whole notifications (`method`, `params`), in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionEventsResult")]
 pub struct EventsResult {
     /// The events.
     pub items: Vec<serde_json::Value>,
@@ -219,4 +233,5 @@ pub type CloseParams = GetParams;
 /// Result of `session/close`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "SessionCloseResult")]
 pub struct CloseResult {}

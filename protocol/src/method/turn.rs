@@ -9,25 +9,13 @@ use crate::value::failure::Failure;
 use crate::value::page::Page;
 use crate::value::todo::Todo;
 use crate::value::tool::ToolInfo;
-use crate::value::turn::{StopReason, TurnReason};
+use crate::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
 use crate::value::usage::Usage;
-
-/// What happens to input that comes while a turn runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenBusy {
-    /// It is refused: `session_busy`.
-    #[default]
-    Reject,
-    /// It becomes a turn of its own, after the others.
-    Queue,
-    /// It joins the running turn.
-    Steer,
-}
 
 /// Params of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartParams")]
 pub struct StartParams {
     /// The session.
     pub session_id: SessionId,
@@ -38,21 +26,10 @@ pub struct StartParams {
     pub when_busy: WhenBusy,
 }
 
-/// Whether a turn runs already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StartState {
-    /// It begins now.
-    Running,
-    /// It waits.
-    Queued,
-    /// The input joined the running turn.
-    Steered,
-}
-
 /// Result of `turn/start`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnStartResult")]
 pub struct StartResult {
     /// The turn.
     pub turn_id: TurnId,
@@ -63,6 +40,7 @@ pub struct StartResult {
 /// Params of `turn/wait`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnWaitParams")]
 pub struct WaitParams {
     /// The session.
     pub session_id: SessionId,
@@ -73,6 +51,7 @@ pub struct WaitParams {
 /// Result of `turn/wait`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnWaitResult")]
 pub struct WaitResult {
     /// The turn.
     pub turn_id: TurnId,
@@ -89,20 +68,10 @@ pub struct WaitResult {
     pub error: Option<Failure>,
 }
 
-/// What a steer does where no turn runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenIdle {
-    /// It starts one.
-    #[default]
-    Start,
-    /// It is refused: `no_active_turn`.
-    Reject,
-}
-
 /// Params of `turn/steer`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnSteerParams")]
 pub struct SteerParams {
     /// The session.
     pub session_id: SessionId,
@@ -119,6 +88,7 @@ pub type SteerResult = StartResult;
 /// Params of `turn/cancel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnCancelParams")]
 pub struct CancelParams {
     /// The session.
     pub session_id: SessionId,
@@ -130,6 +100,7 @@ pub struct CancelParams {
 /// Result of `turn/cancel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnCancelResult")]
 pub struct CancelResult {
     /// False where there was nothing to cancel.
     pub cancelled: bool,

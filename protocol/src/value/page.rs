@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
     /// The entries.
     pub items: Vec<T>,

@@ -42,11 +42,8 @@ pub struct Turn {
 
 /// One item of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    tag = "kind",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[schemars(rename = "TranscriptItem")]
 pub enum Item {
     /// Text of the model.
     Message {

@@ -64,3 +64,40 @@ pub enum FinishReason {
     /// It failed.
     Error,
 }
+
+/// What happens to input that comes while a turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// It is refused: `session_busy`.
+    #[default]
+    Reject,
+    /// It becomes a turn of its own, after the others.
+    Queue,
+    /// It joins the running turn.
+    Steer,
+}
+
+/// Whether a turn runs already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "TurnStartState")]
+pub enum StartState {
+    /// It begins now.
+    Running,
+    /// It waits.
+    Queued,
+    /// The input joined the running turn.
+    Steered,
+}
+
+/// What a steer does where no turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenIdle {
+    /// It starts one.
+    #[default]
+    Start,
+    /// It is refused: `no_active_turn`.
+    Reject,
+}

@@ -18,17 +18,16 @@ use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{Ability, AskKind, EventSink};
 use crate::os::clock::Clock;
-use crate::tool::output::{Budget, cap};
-use crate::tool::{AskUser, ExecCx, Execute, Outcome, Progress};
+use crate::tool::output::within_budget;
+use crate::tool::{AskUser, ExecCx, Execute, Outcome, Progress, Tool};
 
 /// A call that may run, with everything it needs.
 pub(super) struct Runnable {
     call: ToolCallId,
     agent: AgentId,
-    name: Arc<str>,
+    tool: Arc<dyn Tool>,
     accesses: Vec<RealAccess>,
     execute: Execute,
-    own_budget: bool,
     note: Option<String>,
     cancel: CancellationToken,
     sink: Arc<dyn EventSink>,
@@ -60,10 +59,9 @@ impl Runnable {
         Self {
             call,
             agent: questioner.agent().clone(),
-            name: resolved.name,
+            tool: resolved.tool,
             accesses: resolved.accesses,
             execute: resolved.execute,
-            own_budget: resolved.own_budget,
             note: resolved.note,
             cancel: cx.cancel.clone(),
             sink: cx.sink.clone(),
@@ -111,22 +109,19 @@ impl Runnable {
             ask_user: self.ask_user,
             results_dir: self.results_dir.clone(),
         };
-        let execute = self.execute;
+        let (execute, spec) = (self.execute, self.tool.spec());
         let ran = AssertUnwindSafe(async move { execute(cx).await }).catch_unwind().await;
         let Ok(mut outcome) = ran else {
-            tracing::error!(tool = %self.name, call = %self.call, "tool panicked");
+            tracing::error!(tool = spec.name, call = %self.call, "tool panicked");
             return Outcome::failed(format!(
                 "{} failed by an internal error. What it had done until then is unknown: check before you go on.",
-                self.name
+                spec.name
             ));
         };
         if let Some(note) = self.note {
             outcome.note = Some(outcome.note.map_or_else(|| note.clone(), |own| format!("{own}\n{note}")));
         }
-        if self.own_budget {
-            return outcome;
-        }
-        cap(outcome, Budget { tool: &self.name, call: &self.call, results_dir: &self.results_dir }).await
+        within_budget(outcome, spec, &self.call, &self.results_dir).await
     }
 }
 

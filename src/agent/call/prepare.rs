@@ -63,13 +63,11 @@ fn check(
 }
 
 fn look_up(cx: &TurnCx, name: &str, mut input: Value) -> (Value, Result<Arc<dyn Tool>, Outcome>) {
-    let Some(entry) = cx.tools.get(name) else {
-        return (input, Err(Outcome::failed(cx.tools.unknown(name))));
-    };
-    match entry.validate(&mut input) {
-        Ok(()) => (input, Ok(entry.tool().clone())),
-        Err(message) => (input, Err(Outcome::failed(message))),
-    }
+    let checked = cx.tools.get(name).and_then(|entry| {
+        entry.check(&mut input)?;
+        Ok(entry.tool().clone())
+    });
+    (input, checked.map_err(|refusal| Outcome::failed(refusal.message)))
 }
 
 /// For each call, the earlier one whose result it shares: the same arguments to a tool that only looks.
@@ -79,7 +77,7 @@ pub(super) fn twins(cx: &TurnCx, calls: &[Prepared]) -> Vec<Option<usize>> {
         .iter()
         .enumerate()
         .map(|(n, call)| {
-            let dedupes = cx.tools.get(&call.name).is_some_and(|entry| entry.tool().spec().dedupe);
+            let dedupes = cx.tools.get(&call.name).is_ok_and(|entry| entry.tool().spec().dedupe);
             if !dedupes {
                 return None;
             }

@@ -12,7 +12,7 @@ use super::super::TurnCx;
 use super::prepare::Prepared;
 use crate::kernel::access::RealAccess;
 use crate::kernel::rule::Subject;
-use crate::tool::{CallCx, Execute, Outcome, Refusal};
+use crate::tool::{CallCx, Execute, Outcome, Refusal, Tool};
 
 /// A call that can be decided on.
 pub(super) struct Resolved {
@@ -26,8 +26,8 @@ pub(super) struct Resolved {
     pub(super) subject: Subject,
     /// Does it.
     pub(super) execute: Execute,
-    /// True where the tool cuts its own output.
-    pub(super) own_budget: bool,
+    /// The tool.
+    pub(super) tool: Arc<dyn Tool>,
     /// Something the model has to be told beside the result.
     pub(super) note: Option<String>,
 }
@@ -107,7 +107,7 @@ pub(super) async fn resolve(
         accesses,
         subject: call.subject,
         execute: call.execute,
-        own_budget: tool.spec().own_budget,
+        tool,
         note: None,
     }))
 }

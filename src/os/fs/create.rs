@@ -39,6 +39,17 @@ pub fn create_private_file(path: &Path) -> Result<File, FsError> {
     open_regular(path, &options).map(|(file, _)| file)
 }
 
+/// Opens a file for adding to its end, making it 0600 when it is new.
+pub fn open_append(path: &Path) -> Result<File, FsError> {
+    let mut options = OpenOptions::new();
+    options
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(OPEN_FLAGS);
+    open_regular(path, &options).map(|(file, _)| file)
+}
+
 /// Makes a new 0600 file with this content.
 ///
 /// # Errors

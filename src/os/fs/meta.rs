@@ -114,6 +114,12 @@ pub fn stamp_of(path: &Path) -> Result<FileStamp, FsError> {
     metadata(path).map(|meta| FileStamp::from(&meta))
 }
 
+/// Whether a file can be read or written by nobody but its owner (and the administrator).
+pub fn is_private(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0)
+}
+
 /// Whether a path is a regular file that this process may execute.
 pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file())

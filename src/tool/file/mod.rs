@@ -1,1 +1,50 @@
-//! .
+//! File tools: read, write, edit and search, on the disk of this machine.
+//!
+//! Each tool has a file of its own beside the text the model reads about it. They share how text is seen ([`text`]),
+//! what an agent has seen ([`Freshness`]), who may write right now ([`FileLocks`]) and how a change is drawn ([`diff`]).
+//!
+//! Invariants: nothing is written that the cancel came before; a path is looked at again just before its file is
+//! opened, and must still lead where it led when the call was judged; files are changed whole or not at all; protected
+//! files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
+
+mod diff;
+pub mod edit;
+mod freshness;
+mod locks;
+pub mod read;
+mod splice;
+mod target;
+mod text;
+mod window;
+pub mod write;
+
+pub use freshness::Freshness;
+pub use locks::FileLocks;
+
+use std::sync::Arc;
+
+use crate::os::fs::Durability;
+use crate::path::PathError;
+use crate::tool::Refusal;
+
+/// What file tools are built with.
+#[derive(Debug, Clone)]
+pub struct FileDeps {
+    /// What this agent has seen; one per agent, empty after a resume.
+    pub freshness: Arc<Freshness>,
+    /// One for the whole process, so that sessions and agents never write one file at the same time.
+    pub locks: Arc<FileLocks>,
+    /// When a change counts as done.
+    pub durability: Durability,
+    /// The model takes images.
+    pub image_input: bool,
+}
+
+impl From<PathError> for Refusal {
+    fn from(error: PathError) -> Self {
+        Self { kind: Some(error.kind()), message: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod testing;

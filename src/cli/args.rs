@@ -1,0 +1,207 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::prelude::{Long, Short, Value};
+use longshore_protocol::value::session::Mode;
+
+/// `--help`.
+pub(super) const HELP: &str = include_str!("help.txt");
+
+/// A command line, taken apart.
+#[derive(Debug, PartialEq)]
+pub(super) struct Parsed {
+    pub(super) command: Command,
+    pub(super) common: Common,
+}
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Command {
+    Help,
+    Version,
+    Serve,
+    Acp,
+    Run(Run),
+    Demo,
+    Doctor,
+    Schema { of: SchemaOf },
+}
+
+/// Options that every command takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Common {
+    /// `--home`: instead of `$LONGSHORE_HOME`.
+    pub(crate) home: Option<PathBuf>,
+    /// `--config`: instead of the home's `config.toml`.
+    pub(crate) config: Option<PathBuf>,
+    /// `-c key=value`, in order.
+    pub(crate) assignments: Vec<String>,
+    /// `--model`.
+    pub(crate) model: Option<String>,
+    /// `--log-level`.
+    pub(crate) log_level: Option<String>,
+    /// `--log-file`.
+    pub(crate) log_file: Option<PathBuf>,
+    /// `--log-format json`.
+    pub(crate) log_json: bool,
+}
+
+/// Options of `longshore run`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Run {
+    pub(super) prompt: Option<String>,
+    pub(super) output: Output,
+    pub(super) mode: Option<Mode>,
+    pub(super) cwd: Option<PathBuf>,
+}
+
+/// How `longshore run` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Output {
+    #[default]
+    Text,
+    Json,
+    StreamJson,
+}
+
+/// What `longshore schema` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SchemaOf {
+    Protocol,
+    Config,
+    Script,
+}
+
+/// Takes the arguments apart, the program's name left out.
+pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let mut common = Common::default();
+    let mut run = Run::default();
+    let mut words: Vec<String> = Vec::new();
+    let (mut help, mut version) = (false, false);
+    while let Some(argument) = parser.next()? {
+        let is_run = words.first().is_some_and(|word| word == "run");
+        match argument {
+            Long("help") | Short('h') => help = true,
+            Long("version") | Short('V') => version = true,
+            Long("home") => common.home = Some(parser.value()?.into()),
+            Long("config") => common.config = Some(parser.value()?.into()),
+            Short('c') => common.assignments.push(text(parser.value()?)?),
+            Long("model") => common.model = Some(text(parser.value()?)?),
+            Long("log-level") => common.log_level = Some(text(parser.value()?)?),
+            Long("log-file") => common.log_file = Some(parser.value()?.into()),
+            Long("log-format") => {
+                common.log_json = match text(parser.value()?)?.as_str() {
+                    "json" => true,
+                    "text" => false,
+                    other => return Err(format!("--log-format takes text or json, not {other}").into()),
+                }
+            }
+            Short('p') | Long("prompt") if is_run => run.prompt = Some(text(parser.value()?)?),
+            Long("output") if is_run => {
+                run.output = match text(parser.value()?)?.as_str() {
+                    "text" => Output::Text,
+                    "json" => Output::Json,
+                    "stream-json" => Output::StreamJson,
+                    other => {
+                        return Err(format!("--output takes text, json or stream-json, not {other}").into());
+                    }
+                }
+            }
+            Long("mode") if is_run => {
+                run.mode = Some(match text(parser.value()?)?.as_str() {
+                    "manual" => Mode::Manual,
+                    "auto" => Mode::Auto,
+                    "yolo" => Mode::Yolo,
+                    other => return Err(format!("--mode takes manual, auto or yolo, not {other}").into()),
+                });
+            }
+            Long("cwd") if is_run => run.cwd = Some(parser.value()?.into()),
+            Value(word) => words.push(text(word)?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let command = command(help, version, words, run)?;
+    Ok(Parsed { command, common })
+}
+
+fn command(help: bool, version: bool, words: Vec<String>, mut run: Run) -> Result<Command, lexopt::Error> {
+    if help {
+        return Ok(Command::Help);
+    }
+    if version {
+        return Ok(Command::Version);
+    }
+    let mut words = words.into_iter();
+    let command = match words.next().as_deref() {
+        None | Some("serve") => Command::Serve,
+        Some("acp") => Command::Acp,
+        Some("demo") => Command::Demo,
+        Some("doctor") => Command::Doctor,
+        Some("help") => Command::Help,
+        Some("schema") => Command::Schema {
+            of: match words.next().as_deref() {
+                None | Some("protocol") => SchemaOf::Protocol,
+                Some("config") => SchemaOf::Config,
+                Some("script") => SchemaOf::Script,
+                Some(other) => return Err(format!("schema takes protocol, config or script, not {other}").into()),
+            },
+        },
+        Some("run") => {
+            if run.prompt.is_none() {
+                run.prompt = words.next();
+            }
+            Command::Run(run)
+        }
+        Some(other) => return Err(format!("there is no command {other}").into()),
+    };
+    match words.next() {
+        None => Ok(command),
+        Some(word) => Err(format!("unexpected argument {word}; quote a prompt of several words").into()),
+    }
+}
+
+fn text(value: OsString) -> Result<String, lexopt::Error> {
+    value.into_string().map_err(|value| format!("{} is not UTF-8", value.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &[&str]) -> Result<Parsed, String> {
+        parse(line.iter().map(OsString::from).collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn commands() {
+        let serve = Parsed { command: Command::Serve, common: Common::default() };
+        assert_eq!(parsed(&[]), Ok(serve));
+        assert_eq!(parsed(&["acp"]).unwrap().command, Command::Acp);
+        assert_eq!(parsed(&["schema", "config"]).unwrap().command, Command::Schema { of: SchemaOf::Config });
+        assert_eq!(parsed(&["demo", "--help"]).unwrap().command, Command::Help);
+        let run = parsed(&["run", "fix it", "--output", "json", "--mode", "yolo", "--model", "m"]).unwrap();
+        let options =
+            Run { prompt: Some("fix it".into()), output: Output::Json, mode: Some(Mode::Yolo), cwd: None };
+        assert_eq!(run.command, Command::Run(options));
+        assert_eq!(run.common.model.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        for (line, word) in [
+            (&["fly"][..], "fly"),
+            (&["run", "two", "words"], "words"),
+            (&["serve", "--output", "json"], "--output"),
+            (&["run", "--mode", "wild"], "wild"),
+            (&["schema", "moon"], "moon"),
+            (&["--log-format", "xml"], "xml"),
+            (&["--nope"], "--nope"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(word), "{line:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What may stand in a configuration file, as types: they check values and make the JSON Schema for editors.
+//!
+//! Everything is optional, since each layer says only what it changes. A field here has an effect; keys that belong to
+//! longshore but have none yet are listed in [`super::known`].
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use longshore_protocol::value::session::Mode;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The configuration of longshore: `$LONGSHORE_HOME/config.toml`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(title = "longshore configuration")]
+pub(super) struct FileConfig {
+    /// The model of new sessions: a name under `models`, or `demo`.
+    pub(super) default_model: Option<String>,
+    /// The permission mode of new sessions; `manual` where absent.
+    pub(super) default_permission_mode: Option<Mode>,
+    /// Where models are, by a name of your choice.
+    pub(super) providers: BTreeMap<String, ProviderFile>,
+    /// Models, by an alias of your choice. Aliases with dots need quotes: `[models."gpt-4.1"]`.
+    pub(super) models: BTreeMap<String, ModelFile>,
+    /// Thinking.
+    pub(super) thinking: ThinkingFile,
+    /// The loop of a turn.
+    #[serde(rename = "loop")]
+    pub(super) turn: LoopFile,
+    /// Limits of one connection or session.
+    pub(super) limits: LimitsFile,
+    /// Who may do what without asking.
+    pub(super) permission: PermissionFile,
+    /// Files that file tools refuse.
+    pub(super) sensitive: SensitiveFile,
+    /// The shell that commands run in.
+    pub(super) shell: ShellFile,
+    /// Writing files.
+    pub(super) files: FilesFile,
+    /// The log.
+    pub(super) log: LogFile,
+}
+
+/// A provider: a server that speaks a wire longshore knows.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ProviderFile {
+    /// `openai`, `moonshot` (or `kimi`), `ollama`, `llamacpp`, `vllm`, `lmstudio` or `scripted`.
+    #[serde(rename = "type")]
+    #[schemars(required)]
+    pub(super) kind: Option<String>,
+    /// Where it is; the type's own address where absent.
+    pub(super) base_url: Option<String>,
+    /// The key, or a reference to it: `${env:NAME}`, `${env:NAME:-default}`, `${file:PATH}`.
+    pub(super) api_key: Option<String>,
+    /// Variables looked up before those of the process, such as `OPENAI_API_KEY`.
+    pub(super) env: BTreeMap<String, String>,
+    /// Further headers; references as in `api_key`. Empty ones are not sent.
+    pub(super) headers: BTreeMap<String, String>,
+    /// Query parameters.
+    pub(super) query: BTreeMap<String, String>,
+    /// Merged into each request last.
+    pub(super) extra_body: Map<String, Value>,
+    /// Seconds until the connection stands; 15 where absent, 0 is off.
+    pub(super) connect_timeout_s: Option<u32>,
+    /// Seconds until the answer's headers are there; 300 where absent, 0 is off.
+    pub(super) headers_timeout_s: Option<u32>,
+    /// Seconds of silence in a stream; 300 where absent, 0 is off.
+    pub(super) idle_timeout_s: Option<u32>,
+    /// The script, for the type `scripted`.
+    pub(super) script: Option<String>,
+    /// Quirks: `stream_usage`, `parallel_tool_calls`, `developer_role`, `max_tokens_field`, `reasoning_key`,
+    /// `drop_params`, `cumulative_args`, `system_in_user`.
+    pub(super) compat: Map<String, Value>,
+}
+
+/// A model of a provider.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ModelFile {
+    /// A name under `providers`.
+    #[schemars(required)]
+    pub(super) provider: Option<String>,
+    /// What the provider calls it.
+    #[schemars(required)]
+    pub(super) model: Option<String>,
+    /// Tokens its context holds. Needed except for scripted models.
+    pub(super) max_context_size: Option<NonZeroU64>,
+    /// Tokens it may answer with.
+    pub(super) max_output_size: Option<NonZeroU64>,
+    /// `image_in`, `thinking`, `tool_use`, …; with `-` before it, what it can't do.
+    pub(super) capabilities: Option<Vec<String>>,
+    /// For people.
+    pub(super) display_name: Option<String>,
+    /// Thinking efforts it takes.
+    pub(super) support_efforts: Option<Vec<String>>,
+    /// The effort it takes by default; one of `support_efforts`.
+    pub(super) default_effort: Option<String>,
+    /// The field its thinking comes in.
+    pub(super) reasoning_key: Option<String>,
+    /// True where `<think>` tags in its text are thinking.
+    pub(super) inline_think: Option<bool>,
+    /// Sampling temperature.
+    pub(super) temperature: Option<f64>,
+    /// Nucleus sampling.
+    pub(super) top_p: Option<f64>,
+    /// Merged into each request last, after the provider's.
+    pub(super) extra_body: Option<Map<String, Value>>,
+    /// Values that win over those of the entry itself; not `provider` and `model`.
+    pub(super) overrides: Option<Box<ModelFile>>,
+}
+
+/// Thinking.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ThinkingFile {
+    /// `off`, `on`, or an effort of the model.
+    pub(super) effort: Option<String>,
+}
+
+/// The loop of a turn.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct LoopFile {
+    /// Steps a turn may take; 0, as where absent, is without limit.
+    pub(super) max_steps_per_turn: Option<u32>,
+    /// Requests a step may send, the first included; 10 where absent.
+    pub(super) max_attempts_per_step: Option<u32>,
+}
+
+/// Limits of one connection or session.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct LimitsFile {
+    /// Longest message in, in bytes; 64 MiB where absent.
+    pub(super) max_message_bytes: Option<NonZeroUsize>,
+    /// Requests of one host in flight; 256 where absent.
+    pub(super) max_in_flight: Option<NonZeroUsize>,
+    /// Turns waiting in one session; 64 where absent.
+    pub(super) max_queued_turns: Option<usize>,
+}
+
+/// Who may do what without asking.
+// The rules stand here for the schema; they are read one by one, so that none is lost for another's fault.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct PermissionFile {
+    /// Rules. Deny beats what was allowed in the session, that beats ask, and ask beats allow; inside a class the first
+    /// in the file decides.
+    rules: Vec<RuleFile>,
+    /// Patterns that are allowed.
+    allow: Vec<String>,
+    /// Patterns that are denied.
+    deny: Vec<String>,
+    /// Patterns that are asked about.
+    ask: Vec<String>,
+    /// What an ask rule means in auto mode: `allow`, where absent, runs the call; `deny` refuses it.
+    pub(super) auto_ask: Option<AutoAsk>,
+    /// Seconds an approval waits while somebody can answer; 86400 where absent, 0 is for ever.
+    pub(super) approval_timeout_s: Option<u32>,
+    /// Seconds an ask waits while nobody can answer; 1800 where absent.
+    pub(super) detached_wait_s: Option<u32>,
+}
+
+/// A rule.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub(super) struct RuleFile {
+    /// What it decides.
+    pub(super) decision: DecisionFile,
+    /// `Tool` or `Tool(argument)`, such as `Edit(src/**)`.
+    pub(super) pattern: String,
+    /// Where it holds.
+    #[serde(default)]
+    pub(super) scope: ScopeFile,
+    /// Why, for the person who reads a refusal.
+    #[serde(default)]
+    pub(super) reason: Option<String>,
+}
+
+/// What a rule decides.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DecisionFile {
+    /// Runs without asking.
+    Allow,
+    /// Never runs.
+    Deny,
+    /// A person is asked.
+    Ask,
+}
+
+/// Where a rule holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ScopeFile {
+    /// Everywhere.
+    #[default]
+    User,
+    /// In one project.
+    Project,
+}
+
+/// What an ask rule means in auto mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AutoAsk {
+    /// The call runs.
+    Allow,
+    /// The call is refused.
+    Deny,
+}
+
+/// Files that file tools refuse.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct SensitiveFile {
+    /// Globs of further ones.
+    pub(super) extra: Vec<String>,
+    /// Globs of files that are not sensitive after all.
+    pub(super) allow: Vec<String>,
+}
+
+/// The shell that commands run in.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ShellFile {
+    /// The shell to use instead of the one found.
+    pub(super) path: Option<String>,
+    /// Globs of variables that commands do not get, besides those that hold keys.
+    pub(super) env_exclude: Vec<String>,
+    /// Bytes of output at which a foreground command is ended; 1 GiB where absent, 0 is off.
+    pub(super) output_kill_bytes: Option<u64>,
+}
+
+/// Writing files.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct FilesFile {
+    /// False to let the system decide when written files reach the disk.
+    pub(super) fsync: Option<bool>,
+}
+
+/// The log.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct LogFile {
+    /// `error`, `warn`, `info`, `debug`, `trace`, `off`, or directives such as `longshore=debug`.
+    pub(super) level: Option<String>,
+}

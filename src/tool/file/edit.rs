@@ -1,0 +1,195 @@
+//! Edit: exact replacement in one file.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use longshore_protocol::value::display::Display;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::freshness::Known;
+use super::splice::{self, Replacement, Spliced};
+use super::target::{self, Content, Target};
+use super::{FileDeps, diff};
+use crate::kernel::access::{Access, RealAccess};
+use crate::kernel::rule::Subject;
+use crate::os::blocking;
+use crate::os::fs::{Expect, ReplaceError, ReplaceOptions, atomic_replace};
+use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
+
+/// What the model gives.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditArgs {
+    /// Path of the file; relative paths start at the working directory.
+    path: String,
+    /// The text to replace, exactly as it stands in the file.
+    #[schemars(length(min = 1))]
+    old_string: String,
+    /// The text to put in its place.
+    new_string: String,
+    /// Replace every occurrence instead of exactly one.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Edit {
+    spec: ToolSpec,
+    deps: FileDeps,
+}
+
+impl Edit {
+    /// The tool's name.
+    pub const NAME: &'static str = "Edit";
+
+    /// Makes the tool.
+    pub fn new(deps: FileDeps) -> Self {
+        let spec = ToolSpec {
+            name: Self::NAME,
+            description: include_str!("edit.md").trim().into(),
+            parameters: Arc::new(args::schema_of::<EditArgs>()),
+            dedupe: false,
+            own_budget: true,
+        };
+        Self { spec, deps }
+    }
+}
+
+impl Tool for Edit {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
+        let args: EditArgs = args::typed(args)?;
+        if args.old_string == args.new_string {
+            return Err(Refusal::new("old_string and new_string are the same; there is nothing to change."));
+        }
+        let path = cx.workspace.resolve(&args.path)?.path;
+        let job = Arc::new(EditJob { args, deps: self.deps.clone() });
+        Ok(Call {
+            accesses: vec![Access::read_write(&path)],
+            title: format!("Edit {}", cx.workspace.show(&path)),
+            display: diff::of_fragment(&path, &job.args.old_string, &job.args.new_string),
+            subject: Subject::Path(path),
+            preview: Some(Arc::clone(&job).preview()),
+            execute: job.execute(),
+        })
+    }
+}
+
+struct EditJob {
+    args: EditArgs,
+    deps: FileDeps,
+}
+
+impl EditJob {
+    fn preview(self: Arc<Self>) -> Preview {
+        Box::new(move |accesses: Vec<RealAccess>| {
+            async move {
+                let target = target::of_call(&accesses, &self.args.path)?;
+                blocking::run(move || Some(self.draw(&target))).await
+            }
+            .boxed()
+        })
+    }
+
+    /// The change as it would be made now.
+    fn draw(&self, target: &Target) -> Display {
+        let drawn = target.read().and_then(|content| {
+            let spliced = self.splice(target, &content)?;
+            Ok(diff::of_file(target.declared(), Some(&content.bytes), &spliced.bytes))
+        });
+        drawn.unwrap_or_else(|failed| Display::Error { message: target::text_of(&failed), code: None })
+    }
+
+    fn execute(self: Arc<Self>) -> Execute {
+        Box::new(move |cx| {
+            async move {
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
+                let lock = tokio::select! {
+                    biased;
+                    () = cx.cancel.cancelled() => return target::cancelled(),
+                    lock = self.deps.locks.lock(target.real()) => lock,
+                };
+                // The lock goes with the work: should the caller give up, no other writer comes in between.
+                blocking::run(move || {
+                    let _lock = lock;
+                    self.edit(&target, &cx.cancel).unwrap_or_else(|failed| failed)
+                })
+                .await
+            }
+            .boxed()
+        })
+    }
+
+    fn edit(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+        // Someone else's write in between is met once by starting over from what they wrote.
+        match self.attempt(target, cancel)? {
+            Ok(outcome) => Ok(outcome),
+            Err(_) => self.attempt(target, cancel)?.map_err(|error| target.write_error(&error)),
+        }
+    }
+
+    /// One read and write. The inner error: the file changed between the two.
+    fn attempt(&self, target: &Target, cancel: &CancellationToken) -> Result<Result<Outcome, ReplaceError>, Outcome> {
+        let freshness = &self.deps.freshness;
+        target.check_unmoved()?;
+        let content = target.read()?;
+        let known = target.known(freshness, &content);
+        if self.args.replace_all && known == Known::Changed {
+            return Err(Outcome::failed(format!(
+                "{} was changed since you last read it, so replace_all may hit text you have not seen; nothing was \
+                 changed. Read it again first.",
+                target.shown
+            )));
+        }
+        let spliced = self.splice(target, &content)?;
+        target::check_cancel(cancel)?;
+        let options = ReplaceOptions {
+            expect: Expect::Same(content.stamp),
+            durability: self.deps.durability,
+            ..ReplaceOptions::default()
+        };
+        let replaced = match atomic_replace(target.real(), &[&spliced.bytes], &options) {
+            Ok(replaced) => replaced,
+            Err(error @ ReplaceError::Changed { .. }) => return Ok(Err(error)),
+            Err(error) => return Err(target.write_error(&error)),
+        };
+        freshness.record(target.real(), replaced.stamp, Some(freshness.hash(&spliced.bytes)));
+        Ok(Ok(self.outcome(target, &content, &spliced, known)))
+    }
+
+    fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Outcome> {
+        let EditArgs { old_string: old, new_string: new, replace_all: all, .. } = &self.args;
+        splice::splice(&content.bytes, Replacement { old, new, all: *all })
+            .map_err(|error| Outcome::failed(error.message(&target.shown)))
+    }
+
+    fn outcome(&self, target: &Target, content: &Content, spliced: &Spliced, known: Known) -> Outcome {
+        let times = match spliced.n_replaced {
+            1 => "1 occurrence".to_owned(),
+            n => format!("{n} occurrences"),
+        };
+        let (first, end) = (spliced.first_lines.start, spliced.first_lines.end - 1);
+        let lines = if end > first { format!("lines {first}-{end}") } else { format!("line {first}") };
+        let at = if spliced.n_replaced > 1 { "the first now at" } else { "now at" };
+        let mut note = String::new();
+        if known == Known::Changed {
+            note.push_str("The file had changed on disk since you last read it; the rest of it may differ from what you know.\n");
+        }
+        note.push_str("Around the change:\n");
+        note.push_str(&splice::excerpt(spliced));
+        Outcome::text(format!("Edited {}: replaced {times}, {at} {lines}.", target.shown))
+            .with_note(note)
+            .with_display(diff::of_file(target.declared(), Some(&content.bytes), &spliced.bytes))
+    }
+}
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! What an agent has seen of the files it works on.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::os::fs::FileStamp;
+
+/// Files by real path, as an agent last read or wrote them.
+///
+/// Content is remembered as a keyed hash, so that a new time alone (an editor saved the same text, a checkout went
+/// back and forth) does not count as a change.
+#[derive(Debug, Default)]
+pub struct Freshness {
+    seen: Mutex<HashMap<PathBuf, Seen>>,
+    keys: RandomState,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    stamp: FileStamp,
+    /// Absent for files too large to be hashed: then a new stamp is a change.
+    hash: Option<u64>,
+}
+
+/// How a file stands to what was seen of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Never read or written here.
+    Never,
+    /// As it was seen.
+    Same,
+    /// Its content has changed since.
+    Changed,
+}
+
+impl Freshness {
+    /// Compares a file with what was seen. `hash` is asked only where the stamp differs.
+    pub(super) fn compare(&self, real: &Path, stamp: FileStamp, hash: impl FnOnce() -> Option<u64>) -> Known {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(real).copied();
+        match seen {
+            None => Known::Never,
+            Some(seen) if seen.stamp == stamp => Known::Same,
+            Some(seen) => match (seen.hash, hash()) {
+                (Some(before), Some(now)) if before == now => Known::Same,
+                _ => Known::Changed,
+            },
+        }
+    }
+
+    /// Remembers a file as it is now.
+    pub(super) fn record(&self, real: &Path, stamp: FileStamp, hash: Option<u64>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(real.to_owned(), Seen { stamp, hash });
+    }
+
+    /// The hash of a whole content.
+    pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
+        let mut hasher = self.hasher();
+        hasher.write(bytes);
+        hasher.finish()
+    }
+
+    /// For content that comes in pieces: the pieces one after the other give the hash of the whole.
+    pub(super) fn hasher(&self) -> DefaultHasher {
+        self.keys.build_hasher()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(mtime_ns: i64) -> FileStamp {
+        FileStamp { dev: 1, ino: 2, size: 3, mtime_ns }
+    }
+
+    #[test]
+    fn a_new_time_alone_is_no_change() {
+        let freshness = Freshness::default();
+        let path = Path::new("/f");
+        let hash = |text: &str| Some(freshness.hash(text.as_bytes()));
+        assert_eq!(freshness.compare(path, stamp(1), || None), Known::Never);
+        freshness.record(path, stamp(1), hash("abc"));
+        assert_eq!(freshness.compare(path, stamp(1), || unreachable!()), Known::Same);
+        assert_eq!(freshness.compare(path, stamp(2), || hash("abc")), Known::Same);
+        assert_eq!(freshness.compare(path, stamp(2), || hash("abd")), Known::Changed);
+        freshness.record(path, stamp(3), None);
+        assert_eq!(freshness.compare(path, stamp(4), || hash("abc")), Known::Changed);
+    }
+
+    #[test]
+    fn pieces_hash_like_the_whole() {
+        let freshness = Freshness::default();
+        let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        for cut in [0, 1, 7, 8, 9, 500, 1000] {
+            let mut hasher = freshness.hasher();
+            hasher.write(&bytes[..cut]);
+            hasher.write(&bytes[cut..]);
+            assert_eq!(hasher.finish(), freshness.hash(&bytes), "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Read: lines of a text file, or an image.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{Cursor, Read as _, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::FutureExt;
+use longshore_protocol::value::display::Display;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::FileDeps;
+use super::target::{self, Target, io_reason};
+use super::text::{self, BOM, NotText, Utf16};
+use super::window::{self, Limits, Source, Wanted, Window, WindowError};
+use crate::kernel::access::Access;
+use crate::kernel::limits::IMAGE_BYTES;
+use crate::kernel::message::Part;
+use crate::kernel::rule::Subject;
+use crate::os::blocking;
+use crate::os::fs::{self, FileStamp};
+use crate::tool::{Call, CallCx, Execute, Outcome, Refusal, Tool, ToolSpec, args};
+
+/// Lines of one call.
+const MAX_LINES: usize = 1000;
+
+/// Bytes looked at to tell what a file is.
+const SNIFF_BYTES: u64 = 512;
+
+/// UTF-16 files are decoded whole, so they may not be large.
+const MAX_UTF16_BYTES: u64 = 10 << 20;
+
+/// Names that promise an image.
+const IMAGE_EXTENSIONS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
+
+/// Line numbers listed in a note.
+const MAX_LISTED: usize = 50;
+
+/// What the model gives.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadArgs {
+    /// Path of the file; relative paths start at the working directory.
+    path: String,
+    /// First line to read, from 1; or -1 to -1000: so many lines from the end.
+    #[serde(default = "first_line")]
+    #[schemars(schema_with = "line_offset_schema")]
+    line_offset: i64,
+    /// How many lines to read at most.
+    #[serde(default = "all_lines")]
+    #[schemars(range(min = 1))]
+    n_lines: u64,
+}
+
+fn first_line() -> i64 {
+    1
+}
+
+fn all_lines() -> u64 {
+    MAX_LINES as u64
+}
+
+/// Zero is no line, and further back than the limit there is nothing to be had.
+fn line_offset_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "integer", "minimum": -1000, "not": {"const": 0}})
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Read {
+    spec: ToolSpec,
+    deps: FileDeps,
+}
+
+impl Read {
+    /// The tool's name.
+    pub const NAME: &'static str = "Read";
+
+    /// Makes the tool.
+    pub fn new(deps: FileDeps) -> Self {
+        let images = if deps.image_input {
+            "\n- PNG, JPEG, GIF and WebP images up to 3.75 MiB are shown to you as images."
+        } else {
+            ""
+        };
+        let spec = ToolSpec {
+            name: Self::NAME,
+            description: include_str!("read.md").trim().replace("{images}", images).into(),
+            parameters: Arc::new(args::schema_of::<ReadArgs>()),
+            dedupe: true,
+            own_budget: true,
+        };
+        Self { spec, deps }
+    }
+}
+
+impl Tool for Read {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
+        let args: ReadArgs = args::typed(args)?;
+        let path = cx.workspace.resolve(&args.path)?.path;
+        let line = (args.line_offset != 1).then_some(args.line_offset);
+        Ok(Call {
+            accesses: vec![Access::read(&path)],
+            title: format!("Read {}", cx.workspace.show(&path)),
+            display: Display::FileRead { path: path.display().to_string(), line },
+            subject: Subject::Path(path),
+            preview: None,
+            execute: ReadJob { args, deps: self.deps.clone() }.execute(),
+        })
+    }
+}
+
+struct ReadJob {
+    args: ReadArgs,
+    deps: FileDeps,
+}
+
+impl ReadJob {
+    fn execute(self) -> Execute {
+        Box::new(move |cx| {
+            async move {
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
+                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(|failed| failed)).await
+            }
+            .boxed()
+        })
+    }
+
+    fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+        target::check_cancel(cancel)?;
+        target.check_unmoved()?;
+        let (mut file, meta) = fs::open_real(target.real()).map_err(|error| target.open_error(&error))?;
+        let (size, stamp) = (meta.len(), FileStamp::from(&meta));
+        let mut head = Vec::new();
+        file.by_ref().take(SNIFF_BYTES).read_to_end(&mut head).map_err(|error| unreadable(target, &error))?;
+        if let Some(mime) = text::sniff_image(&head) {
+            return self.image(target, file, size, mime);
+        }
+        if promises_image(target.real()) {
+            return Err(Outcome::failed(format!(
+                "{} is named like an image, but its bytes are not one, so it was not read.",
+                target.shown
+            )));
+        }
+        match Utf16::sniff(&head) {
+            Some(encoding) => self.utf16(target, file, stamp, encoding, cancel),
+            None => self.utf8(target, file, stamp, &head, cancel),
+        }
+    }
+
+    fn utf8(
+        &self,
+        target: &Target,
+        file: File,
+        stamp: FileStamp,
+        head: &[u8],
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Outcome> {
+        let mut hasher = self.deps.freshness.hasher();
+        let start = if head.starts_with(BOM) {
+            hasher.write(BOM);
+            BOM.len() as u64
+        } else {
+            0
+        };
+        let mut source = Source { file, start, end: stamp.size, cancel };
+        let window = window::read(&mut source, self.wanted(), Limits::READ, &mut hasher)
+            .map_err(|error| window_error(target, error))?;
+        let hash = window.total_is_exact.then(|| hasher.finish());
+        self.deps.freshness.record(target.real(), stamp, hash);
+        Ok(self.outcome(window, None))
+    }
+
+    fn utf16(
+        &self,
+        target: &Target,
+        mut file: File,
+        stamp: FileStamp,
+        encoding: Utf16,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Outcome> {
+        if stamp.size > MAX_UTF16_BYTES {
+            return Err(Outcome::failed(format!(
+                "{} is {} text of {} MiB; such files can be read up to {} MiB.",
+                target.shown,
+                encoding.name(),
+                stamp.size >> 20,
+                MAX_UTF16_BYTES >> 20
+            )));
+        }
+        let bytes = read_all(&mut file, stamp.size).map_err(|error| unreadable(target, &error))?;
+        let Some(decoded) = encoding.decode(&bytes) else {
+            return Err(Outcome::failed(format!(
+                "{} begins like {} text but is not valid, so it was not read.",
+                target.shown,
+                encoding.name()
+            )));
+        };
+        let mut source =
+            Source { end: decoded.len() as u64, file: Cursor::new(decoded.into_bytes()), start: 0, cancel };
+        let mut unused = self.deps.freshness.hasher();
+        let window = window::read(&mut source, self.wanted(), Limits::READ, &mut unused)
+            .map_err(|error| window_error(target, error))?;
+        self.deps.freshness.record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
+        Ok(self.outcome(window, Some(encoding)))
+    }
+
+    fn image(&self, target: &Target, mut file: File, size: u64, mime: &'static str) -> Result<Outcome, Outcome> {
+        let shown = &target.shown;
+        if !self.deps.image_input {
+            return Err(Outcome::failed(format!("{shown} is an image ({mime}); the model in use takes no images.")));
+        }
+        if size > IMAGE_BYTES as u64 {
+            return Err(Outcome::failed(format!(
+                "{shown} is an image of {size} bytes; images are shown up to {IMAGE_BYTES} bytes. Make a smaller copy \
+                 with a shell command and read that."
+            )));
+        }
+        let bytes = read_all(&mut file, size).map_err(|error| unreadable(target, &error))?;
+        let caption = format!("{shown}: {mime}, {} bytes.", bytes.len());
+        Ok(Outcome::parts(vec![
+            Part::text(caption),
+            Part::Image { mime: mime.into(), data: STANDARD.encode(&bytes).into() },
+        ]))
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted { offset: self.args.line_offset, n_lines: self.n_lines() }
+    }
+
+    fn n_lines(&self) -> usize {
+        usize::try_from(self.args.n_lines).unwrap_or(MAX_LINES).min(MAX_LINES)
+    }
+
+    fn outcome(&self, window: Window, encoding: Option<Utf16>) -> Outcome {
+        let note = self.note(&window, encoding);
+        let mut outcome = Outcome::text(window.text).with_note(note);
+        outcome.truncated = window.hit_bytes;
+        outcome
+    }
+
+    fn note(&self, window: &Window, encoding: Option<Utf16>) -> String {
+        let mut note = match window.n_lines {
+            0 => "No lines read.".to_owned(),
+            1 => format!("1 line read, line {}.", window.first),
+            n => format!("{n} lines read, from line {}.", window.first),
+        };
+        // Writing to a string cannot fail.
+        let at_least = if window.total_is_exact { "" } else { "at least " };
+        let _ = write!(note, " Total: {at_least}{} lines.", window.total);
+        let has_more = window.first + window.n_lines as i64 - 1 < window.total as i64 || !window.total_is_exact;
+        if window.hit_bytes {
+            let left_out = if self.args.line_offset < 0 { "earlier" } else { "further" };
+            let _ = write!(note, " Stopped at the limit of 102,400 bytes; {left_out} lines were left out.");
+        } else if window.n_lines < self.n_lines() {
+            note.push_str(" End of file reached.");
+        } else if window.n_lines == MAX_LINES && has_more {
+            note.push_str(" Stopped at the limit of 1,000 lines.");
+        }
+        if !window.cut.is_empty() {
+            let _ = write!(note, " Lines cut at 2,000 characters: {}.", listed(&window.cut));
+        }
+        if window.mixed {
+            note.push_str(" Line endings are mixed: \\r in the text stands for a carriage return.");
+            if !window.lookalikes.is_empty() {
+                let lines = listed(&window.lookalikes);
+                let _ = write!(note, " These lines also hold a backslash and an r in the file itself: {lines}.");
+            }
+        }
+        if let Some(encoding) = encoding {
+            let _ = write!(note, " The file is {} text, decoded here.", encoding.name());
+        }
+        note
+    }
+}
+
+fn listed(numbers: &[i64]) -> String {
+    let shown: Vec<_> = numbers.iter().take(MAX_LISTED).map(i64::to_string).collect();
+    let more = if numbers.len() > MAX_LISTED { ", …" } else { "" };
+    shown.join(", ") + more
+}
+
+fn read_all(file: &mut File, size: u64) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::with_capacity(size as usize);
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn promises_image(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| {
+        IMAGE_EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+    })
+}
+
+fn unreadable(target: &Target, error: &std::io::Error) -> Outcome {
+    Outcome::failed(format!("{} can't be read: {}.", target.shown, io_reason(error)))
+}
+
+fn window_error(target: &Target, error: WindowError) -> Outcome {
+    match error {
+        WindowError::NotText(reason @ NotText::Nul(_)) => {
+            Outcome::failed(format!("{} can't be read as text: {}.", target.shown, reason.reason()))
+        }
+        WindowError::NotText(reason @ NotText::Invalid(_)) => Outcome::failed(format!(
+            "{} can't be read as text: {}. It may be in another encoding; convert a copy with a shell command.",
+            target.shown,
+            reason.reason()
+        )),
+        WindowError::Io(error) => unreadable(target, &error),
+        WindowError::Cancelled => target::cancelled(),
+    }
+}
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

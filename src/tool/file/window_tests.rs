@@ -1,0 +1,134 @@
+use std::hash::DefaultHasher;
+use std::io::Cursor;
+
+use super::*;
+
+const SMALL: Limits = Limits { whole_bytes: 1000, check_bytes: 100, text_bytes: 200 };
+
+fn try_read(bytes: &[u8], offset: i64, n_lines: usize, limits: Limits) -> Result<Window, WindowError> {
+    let cancel = CancellationToken::new();
+    let mut source = Source { file: Cursor::new(bytes), start: 0, end: bytes.len() as u64, cancel: &cancel };
+    read(&mut source, Wanted { offset, n_lines }, limits, &mut DefaultHasher::new())
+}
+
+fn window(bytes: &[u8], offset: i64, n_lines: usize) -> Window {
+    try_read(bytes, offset, n_lines, Limits::READ).unwrap()
+}
+
+fn numbered(n: usize) -> Vec<u8> {
+    (1..=n).map(|n| format!("line {n}\n")).collect::<String>().into_bytes()
+}
+
+#[test]
+fn windows() {
+    for (bytes, offset, n_lines, expected) in [
+        (&b"alpha\nbeta\n"[..], 1, 1000, "1\talpha\n2\tbeta"),
+        (b"alpha\r\nbeta\r\n", 1, 1000, "1\talpha\n2\tbeta"),
+        (b"alpha\r\nbeta\ngamma\rdone", 1, 1000, "1\talpha\\r\n2\tbeta\n3\tgamma\\rdone"),
+        (b"1\n2\n3\n4\n5\n", 2, 2, "2\t2\n3\t3"),
+        (b"1\n2\n3\n4\n5\n", -3, 1000, "3\t3\n4\t4\n5\t5"),
+        (b"1\n2\n3\n4\n5", -1, 1000, "5\t5"),
+        (b"1\n2\n3\n4\n5\n", -100, 2, "1\t1\n2\t2"),
+        (b"1\n2\n", 20, 1000, ""),
+        (b"1\n2\n", 3, 1000, ""),
+        (b"\n\n", 1, 1000, "1\t\n2\t"),
+        (b"", 1, 1000, ""),
+        (b"", -10, 1000, ""),
+    ] {
+        let window = window(bytes, offset, n_lines);
+        assert_eq!(window.text, expected, "{bytes:?} from {offset}");
+        assert_eq!(window.n_lines, expected.lines().count());
+    }
+}
+
+#[test]
+fn totals_are_exact_for_small_files() {
+    for (bytes, expected) in [(&b""[..], 0), (b"a", 1), (b"a\n", 1), (b"a\n\n", 2), (b"a\nb", 2)] {
+        for offset in [1, 5, -1, -5] {
+            let window = window(bytes, offset, 1);
+            assert_eq!((window.total, window.total_is_exact), (expected, true), "{bytes:?} from {offset}");
+        }
+    }
+}
+
+#[test]
+fn long_lines_are_cut_by_characters() {
+    let text = format!("{}\nshort\n{}\n{}\n", "é".repeat(2010), "x".repeat(9000), "y".repeat(2000));
+    let window = window(text.as_bytes(), 1, 1000);
+    let lines: Vec<&str> = window.text.lines().collect();
+    assert_eq!(lines[0], format!("1\t{}...", "é".repeat(1997)));
+    assert_eq!(lines[2], format!("3\t{}...", "x".repeat(1997)));
+    assert_eq!(lines[3], format!("4\t{}", "y".repeat(2000)));
+    assert_eq!(window.cut, [1, 3]);
+}
+
+#[test]
+fn the_byte_limit_keeps_the_first_or_the_newest() {
+    let text: String = (1..=80).map(|_| "z".repeat(2000) + "\n").collect();
+    let first = window(text.as_bytes(), 1, 1000);
+    assert!(first.hit_bytes && first.text.len() <= 102_400 && first.first == 1);
+    assert_eq!(first.n_lines, 51);
+    let newest = window(text.as_bytes(), -80, 1000);
+    assert!(newest.hit_bytes && newest.text.len() <= 102_400);
+    assert_eq!((newest.n_lines, newest.first), (51, 30));
+    let one = window(&[text.as_bytes(); 6].concat(), -200, 1);
+    assert_eq!((one.n_lines, one.first, one.hit_bytes), (1, 281, false));
+    let huge = "w".repeat(300_000);
+    assert_eq!(window(huge.as_bytes(), 1, 1000).n_lines, 1);
+}
+
+#[test]
+fn mixed_endings_and_what_looks_like_them() {
+    let shown = window(b"a\\rb\r\nplain\nc\r\n", 1, 1000);
+    assert_eq!((shown.mixed, shown.lookalikes), (true, vec![1]));
+    assert_eq!(shown.text, "1\ta\\rb\\r\n2\tplain\n3\tc\\r");
+}
+
+#[test]
+fn text_is_judged_at_the_beginning_and_in_the_window() {
+    let mut nul_early = numbered(20);
+    nul_early[50] = 0;
+    assert!(matches!(try_read(&nul_early, 15, 2, SMALL), Err(WindowError::NotText(NotText::Nul(50)))));
+
+    let mut nul_late = numbered(20);
+    nul_late[120] = 0;
+    assert!(try_read(&nul_late, 1, 2, SMALL).is_ok(), "outside both");
+    assert!(matches!(try_read(&nul_late, 14, 7, SMALL), Err(WindowError::NotText(NotText::Nul(120)))));
+    assert!(matches!(try_read(&nul_late, -7, 7, SMALL), Err(WindowError::NotText(_))));
+
+    // A character that begins in the judged part and ends behind it.
+    let mut split = vec![b'a'; 99];
+    split.extend_from_slice("é\nb\n".as_bytes());
+    assert_eq!(try_read(&split, 2, 1, SMALL).unwrap().text, "2\tb");
+    assert!(try_read(&split, 1, 1, SMALL).is_ok());
+    let mut open = vec![b'a'; 120];
+    open.push(0xC3);
+    assert!(matches!(try_read(&open, 1, 1, SMALL), Err(WindowError::NotText(NotText::Invalid(120)))));
+}
+
+#[test]
+fn large_files_are_counted_only_as_far_as_needed() {
+    let bytes = numbered(500);
+    let head = try_read(&bytes, 1, 3, SMALL).unwrap();
+    assert_eq!(head.text, "1\tline 1\n2\tline 2\n3\tline 3");
+    assert!(!head.total_is_exact);
+    let middle = try_read(&bytes, 300, 2, SMALL).unwrap();
+    assert_eq!(middle.text, "300\tline 300\n301\tline 301");
+    assert!(middle.total >= 301 && !middle.total_is_exact);
+    let tail = try_read(&bytes, -3, 2, SMALL).unwrap();
+    assert_eq!(tail.text, "-3\tline 498\n-2\tline 499");
+    assert_eq!((tail.total, tail.total_is_exact), (3, false));
+    let beyond = try_read(&bytes, 900, 2, SMALL).unwrap();
+    assert_eq!((beyond.n_lines, beyond.total), (0, 500));
+    let all = try_read(&bytes, -1000, 2, SMALL).unwrap();
+    assert_eq!(all.text, "-500\tline 1\n-499\tline 2");
+}
+
+#[test]
+fn a_cancel_stops_the_read() {
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let mut source = Source { file: Cursor::new(b"a\n"), start: 0, end: 2, cancel: &cancel };
+    let got = read(&mut source, Wanted { offset: 1, n_lines: 1 }, Limits::READ, &mut DefaultHasher::new());
+    assert!(matches!(got, Err(WindowError::Cancelled)));
+}
