@@ -10,7 +10,7 @@ pub(super) fn run(of: SchemaOf) -> ExitCode {
     let schema = match of {
         SchemaOf::Protocol => longshore_protocol::schema::document(),
         SchemaOf::Config => crate::config::schema(),
-        SchemaOf::Script => crate::provider::scripted::schema(),
+        SchemaOf::Script => crate::provider::scripted::schema().to_value(),
     };
     match serde_json::to_string_pretty(&schema) {
         Ok(text) => {

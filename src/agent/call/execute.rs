@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::TurnCx;
 use super::super::question::Questioner;
-use super::resolve::Resolved;
+use super::resolve::{Once, Resolved};
 use crate::kernel::access::RealAccess;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{Ability, AskKind, EventSink};
 use crate::os::clock::Clock;
 use crate::tool::output::within_budget;
-use crate::tool::{AskUser, ExecCx, Execute, Outcome, Progress, Tool};
+use crate::tool::{AskUser, ExecCx, Outcome, Progress, Tool};
 
 /// A call that may run, with everything it needs.
 pub(super) struct Runnable {
@@ -27,7 +27,7 @@ pub(super) struct Runnable {
     agent: AgentId,
     tool: Arc<dyn Tool>,
     accesses: Vec<RealAccess>,
-    execute: Execute,
+    execute: Once,
     note: Option<String>,
     cancel: CancellationToken,
     sink: Arc<dyn EventSink>,
@@ -109,7 +109,7 @@ impl Runnable {
             ask_user: self.ask_user,
             results_dir: self.results_dir.clone(),
         };
-        let (execute, spec) = (self.execute, self.tool.spec());
+        let (execute, spec) = (self.execute.take(), self.tool.spec());
         let ran = AssertUnwindSafe(async move { execute(cx).await }).catch_unwind().await;
         let Ok(mut outcome) = ran else {
             tracing::error!(tool = spec.name, call = %self.call, "tool panicked");

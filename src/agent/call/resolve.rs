@@ -1,6 +1,6 @@
 //! Resolve, look at the disk once, and draw: everything known about a call before anyone is asked.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::display::Display;
@@ -25,11 +25,21 @@ pub(super) struct Resolved {
     /// What rules are matched against.
     pub(super) subject: Subject,
     /// Does it.
-    pub(super) execute: Execute,
+    pub(super) execute: Once,
     /// The tool.
     pub(super) tool: Arc<dyn Tool>,
     /// Something the model has to be told beside the result.
     pub(super) note: Option<String>,
+}
+
+/// What runs a call, in a form that can be looked past from several places: it is only ever taken, once.
+pub(super) struct Once(Mutex<Execute>);
+
+impl Once {
+    /// Takes it.
+    pub(super) fn take(self) -> Execute {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How hosts see a call.
@@ -106,7 +116,7 @@ pub(super) async fn resolve(
         drawn,
         accesses,
         subject: call.subject,
-        execute: call.execute,
+        execute: Once(Mutex::new(call.execute)),
         tool,
         note: None,
     }))
