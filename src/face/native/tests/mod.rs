@@ -67,6 +67,7 @@ impl Server {
             shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
             env,
             file_locks: Arc::new(FileLocks::default()),
+            search: Arc::default(),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
