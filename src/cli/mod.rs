@@ -5,11 +5,13 @@ mod acp;
 mod args;
 mod demo;
 mod doctor;
+mod driver;
 mod logging;
 mod person;
 mod run;
 mod schema;
 mod serve;
+mod server;
 mod terminal;
 
 use std::process::ExitCode;

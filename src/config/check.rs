@@ -6,7 +6,7 @@ use serde_path_to_error::Segment;
 
 use super::file::FileConfig;
 use super::known;
-use super::tree::{Node, Tree, dotted};
+use super::tree::{Node, Place, Tree, dotted};
 
 /// Sections whose entries are dropped whole: half a provider is worse than none.
 const ENTRIES: [&str; 2] = ["providers", "models"];
@@ -87,8 +87,13 @@ fn complaint(layer: &Node, at: &[String], error: &str) -> String {
         Some(expected) => expected.to_owned(),
         None => "something else".to_owned(),
     };
-    let found = layer.get(at).map_or("nothing", Node::kind);
-    format!("`{}` is {found}, but should be {expected}", dotted(at))
+    let key = dotted(at);
+    match layer.get(at) {
+        Some(node) if matches!(node.place, Place::File { .. }) => {
+            format!("`{key}` is {}, but should be {expected}", node.kind())
+        }
+        _ => format!("`{key}` should be {expected}"),
+    }
 }
 
 /// Walks a tree beside the schema. `shapes` are the alternatives for this node.

@@ -133,6 +133,7 @@ pub(super) struct LoopFile {
 /// Limits of one connection or session.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the keys are named so")]
 pub(super) struct LimitsFile {
     /// Longest message in, in bytes; 64 MiB where absent.
     pub(super) max_message_bytes: Option<NonZeroUsize>,

@@ -40,7 +40,7 @@ impl Assignment {
         let wrong = || format!("`{text}` is not of the form key=value.");
         // A quoted part may hold `=`, so the key is the shortest beginning that reads as one.
         let split = text.match_indices('=').find_map(|(at, _)| {
-            let key = &text[..at];
+            let key = Some(&text[..at]).filter(|key| !key.contains('\n'))?;
             let line = format!("{key} = 0");
             let table = DeTable::parse(&line).ok()?;
             let path = single_path(table.get_ref())?;
@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn assignments() {
-        let cases: [(&str, Option<(&[&str], &str)>); 8] = [
+        type Parts<'a> = (&'a [&'a str], &'a str);
+        let cases: [(&str, Option<Parts<'_>>); 8] = [
             (
                 "loop.max_steps_per_turn=5",
                 Some((&["loop", "max_steps_per_turn"], "5")),

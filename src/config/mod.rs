@@ -7,6 +7,7 @@
 //! [`values::Config::broken`] set, with which no turn may run: its deny rules are not known. What permission rules mean
 //! is none of this module's business. Start with [`values`] for what comes out, then [`load`].
 
+mod build;
 mod check;
 mod file;
 mod known;
@@ -24,20 +25,18 @@ pub mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use longshore_protocol::value::failure::Warning;
-use secrecy::SecretString;
 use serde_json::Value;
 
 pub use layer::Assignment;
 
-use crate::kernel::rule::{RuleDecision, RuleText};
-use file::{AutoAsk, FileConfig};
-use redact::Redactor;
+use crate::kernel::rule::RuleText;
+use build::Builder;
+use file::FileConfig;
 use secret::{ReadSecret, Resolver, SecretText};
-use tree::{Node, Place, path};
-use values::{Broken, Config, ProviderConfig};
+use tree::{Node, Place};
+use values::{Broken, Config};
 
 /// Everything the configuration is made from.
 pub struct LoadInput<'a> {
@@ -151,324 +150,8 @@ pub fn load(input: LoadInput<'_>) -> Config {
         used: Vec::new(),
         remarks: Vec::new(),
     };
-    let mut builder = Builder {
-        tree: &merged,
-        resolver,
-        warnings,
-        secrets: Vec::new(),
-        used: Vec::new(),
-        broken,
-    };
+    let mut builder = Builder::new(&merged, resolver, warnings, broken);
     let mut config = builder.build(&file, rules);
     builder.choose_model(&file, &mut config, input.model.as_deref());
     builder.finish(config)
-}
-
-struct Builder<'a> {
-    tree: &'a Node,
-    resolver: Resolver<'a>,
-    warnings: Vec<Warning>,
-    secrets: Vec<SecretString>,
-    /// Variables that hold secrets.
-    used: Vec<String>,
-    broken: Option<Broken>,
-}
-
-impl Builder<'_> {
-    fn build(&mut self, file: &FileConfig, rules: Vec<RuleText>) -> Config {
-        let mut config = Config {
-            default_permission_mode: file.default_permission_mode.unwrap_or_default(),
-            thinking_effort: file.thinking.effort.clone(),
-            sensitive_extra: file.sensitive.extra.clone(),
-            sensitive_allow: file.sensitive.allow.clone(),
-            files_fsync: file.files.fsync.unwrap_or(true),
-            ..Config::default()
-        };
-        for (name, written) in &file.providers {
-            if let Some(provider) = self.provider(name, written) {
-                config.providers.insert(name.clone(), provider);
-            }
-        }
-        for (alias, written) in &file.models {
-            let model = model::build(
-                alias,
-                written,
-                &config.providers,
-                self.tree,
-                &mut self.warnings,
-            );
-            config
-                .models
-                .extend(model.map(|model| (alias.clone(), model)));
-        }
-        if let Some(steps) = file.turn.max_steps_per_turn {
-            config.turn.max_steps_per_turn = steps;
-        }
-        if let Some(attempts) = file.turn.max_attempts_per_step {
-            config.turn.max_attempts_per_step = attempts.max(1);
-        }
-        if let Some(bytes) = file.limits.max_message_bytes {
-            config.limits.max_message_bytes = bytes.get();
-        }
-        if let Some(requests) = file.limits.max_in_flight {
-            config.limits.max_in_flight = requests.get();
-        }
-        if let Some(turns) = file.limits.max_queued_turns {
-            config.limits.max_queued_turns = turns;
-        }
-        if let Some(seconds) = file.permission.approval_timeout_s {
-            config.permission.approval_timeout =
-                (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
-        }
-        if let Some(seconds) = file.permission.detached_wait_s {
-            config.permission.detached_wait = Duration::from_secs(u64::from(seconds));
-        }
-        config.permission.auto_ask_denies = file.permission.auto_ask == Some(AutoAsk::Deny);
-        if file.permission.auto_ask.is_none()
-            && let Some(rule) = rules.iter().find(|rule| rule.decision == RuleDecision::Ask)
-        {
-            let message = "Ask rules have no effect in auto mode, except on Bash; `permission.auto_ask = \"deny\"` makes \
-                           them refuse there, and `\"allow\"` silences this.";
-            let warning = Warning::new("config", format!("{}: {message}", rule.place));
-            self.warnings.push(Warning {
-                key: Some("permission.auto_ask".to_owned()),
-                ..warning
-            });
-        }
-        config.permission.rules = rules;
-        config.shell.path = file
-            .shell
-            .path
-            .as_deref()
-            .filter(|path| !path.is_empty())
-            .map(|path| self.resolver.path(path));
-        config.shell.env_exclude.clone_from(&file.shell.env_exclude);
-        if let Some(bytes) = file.shell.output_kill_bytes {
-            config.shell.output_kill_bytes = bytes;
-        }
-        config.log_level = self.log_level(file);
-        config.script = self.variable_path("LONGSHORE_SCRIPT");
-        config.script_trace = self.variable_path("LONGSHORE_SCRIPT_TRACE");
-        config
-    }
-
-    fn provider(&mut self, name: &str, written: &file::ProviderFile) -> Option<ProviderConfig> {
-        self.resolver.used.clear();
-        let mut entry = provider::Entry {
-            name,
-            tree: self.tree,
-            warnings: &mut self.warnings,
-        };
-        let provider = provider::build(written, &mut entry, &mut self.resolver, &mut self.secrets);
-        self.used.append(&mut self.resolver.used);
-        provider
-    }
-
-    /// `--model` beats the one-shot model, and that the configured default.
-    fn choose_model(&mut self, file: &FileConfig, config: &mut Config, option: Option<&str>) {
-        let mut chosen = file
-            .default_model
-            .clone()
-            .map(|model| (model, self.place("default_model")));
-        if let Some(one_shot) = model::one_shot(self.resolver.variables) {
-            chosen = None;
-            let added = one_shot.and_then(|one_shot| self.add_one_shot(&one_shot, config));
-            match added {
-                Ok(alias) => {
-                    chosen = Some((alias, Place::Named(Arc::from("LONGSHORE_MODEL_NAME"))))
-                }
-                Err((variable, message)) if option.is_none() && self.broken.is_none() => {
-                    self.broken = Some(Broken {
-                        file: PathBuf::from(variable),
-                        line: 0,
-                        column: 0,
-                        message,
-                    });
-                }
-                Err((variable, message)) => {
-                    self.warnings
-                        .push(Place::Named(Arc::from(variable)).warning(None, &message));
-                }
-            }
-        }
-        if let Some(option) = option {
-            chosen = Some((option.to_owned(), Place::Named(Arc::from("--model"))));
-        }
-        self.shared_settings(config);
-        let Some((alias, place)) = chosen else { return };
-        if alias != model::DEMO && !config.models.contains_key(&alias) {
-            let names = config
-                .models
-                .keys()
-                .map(String::as_str)
-                .chain([model::DEMO]);
-            let message = format!(
-                "There is no usable model `{alias}`{}",
-                known::hint(&alias, names)
-            );
-            self.warnings
-                .push(place.warning(Some("default_model".to_owned()), &message));
-            return;
-        }
-        if let (Some(model), Some(effort)) = (config.models.get(&alias), &config.thinking_effort)
-            && !model.support_efforts.is_empty()
-            && !model.support_efforts.contains(effort)
-            && !matches!(effort.as_str(), "on" | "off")
-        {
-            let message =
-                format!("The model `{alias}` has no effort `{effort}`; its own default is used.");
-            self.warnings.push(
-                self.place("thinking")
-                    .warning(Some("thinking.effort".to_owned()), &message),
-            );
-        }
-        config.default_model = Some(alias);
-    }
-
-    fn add_one_shot(
-        &mut self,
-        one_shot: &model::OneShot,
-        config: &mut Config,
-    ) -> Result<String, (&'static str, String)> {
-        let alias = &one_shot.alias;
-        let n_warnings = self.warnings.len();
-        let provider = self.provider(alias, &one_shot.provider);
-        let told = self.warnings.split_off(n_warnings);
-        let Some(provider) = provider else {
-            let why = told
-                .last()
-                .map_or_else(String::new, |warning| warning.message.clone());
-            let variable = if why.contains("base_url") {
-                "LONGSHORE_MODEL_BASE_URL"
-            } else {
-                "LONGSHORE_MODEL_TYPE"
-            };
-            return Err((
-                variable,
-                format!(
-                    "{variable} can't be used. {}",
-                    why.trim_start_matches("defaults: ")
-                ),
-            ));
-        };
-        config.providers.insert(alias.clone(), provider);
-        if let Some(model) = model::build(
-            alias,
-            &one_shot.model,
-            &config.providers,
-            self.tree,
-            &mut self.warnings,
-        ) {
-            config.models.insert(alias.clone(), model);
-        }
-        if one_shot.effort.is_some() {
-            config.thinking_effort.clone_from(&one_shot.effort);
-        }
-        Ok(alias.clone())
-    }
-
-    /// What single variables set for all providers and models.
-    fn shared_settings(&mut self, config: &mut Config) {
-        if let Some(lines) = self.resolver.variable("LONGSHORE_HEADERS") {
-            self.used.push("LONGSHORE_HEADERS".to_owned());
-            let place = Place::Named(Arc::from("LONGSHORE_HEADERS"));
-            let warnings = &mut self.warnings;
-            provider::shared_headers(
-                &lines,
-                &mut config.providers,
-                &mut self.secrets,
-                |message| {
-                    warnings.push(place.warning(None, message));
-                },
-            );
-        }
-        for (name, most) in [("LONGSHORE_TEMPERATURE", 2.0), ("LONGSHORE_TOP_P", 1.0)] {
-            let Some(text) = self.resolver.variable(name) else {
-                continue;
-            };
-            let Some(value) = text
-                .trim()
-                .parse::<f64>()
-                .ok()
-                .filter(|value| (0.0..=most).contains(value))
-            else {
-                let message = format!("It should be a number between 0 and {most}; it is ignored.");
-                self.warnings
-                    .push(Place::Named(Arc::from(name)).warning(None, &message));
-                continue;
-            };
-            for model in config.models.values_mut() {
-                if most > 1.0 {
-                    model.temperature = Some(value)
-                } else {
-                    model.top_p = Some(value)
-                }
-            }
-        }
-    }
-
-    fn log_level(&mut self, file: &FileConfig) -> Option<String> {
-        let level = file
-            .log
-            .level
-            .as_deref()
-            .map(str::trim)
-            .filter(|level| !level.is_empty())?;
-        let is_level = ["off", "error", "warn", "info", "debug", "trace"]
-            .contains(&level.to_ascii_lowercase().as_str());
-        if !is_level && !level.contains('=') {
-            let at = path(["log", "level"]);
-            let place = self
-                .tree
-                .get(&at)
-                .map_or_else(|| self.tree.place.clone(), |node| node.place.clone());
-            let message = "`log.level` should be off, error, warn, info, debug, trace or directives; it is ignored.";
-            self.warnings
-                .push(place.warning(Some("log.level".to_owned()), message));
-            return None;
-        }
-        Some(level.to_owned())
-    }
-
-    fn variable_path(&mut self, name: &str) -> Option<PathBuf> {
-        let value = self.resolver.variable(name)?;
-        let base = self.resolver.base.take();
-        let path = self.resolver.path(value.trim());
-        self.resolver.base = base;
-        Some(path)
-    }
-
-    fn place(&self, key: &str) -> Place {
-        self.tree
-            .get(&path([key]))
-            .map_or_else(|| self.tree.place.clone(), |node| node.place.clone())
-    }
-
-    fn finish(mut self, mut config: Config) -> Config {
-        if let Some(broken) = &self.broken {
-            let file = broken.file.display().to_string();
-            let place = if broken.line > 0 {
-                Place::File {
-                    file: Arc::from(file),
-                    line: broken.line,
-                    column: broken.column,
-                }
-            } else {
-                Place::Named(Arc::from(file))
-            };
-            let message = format!("No turn runs until this is mended: {}", broken.message);
-            self.warnings.insert(0, place.warning(None, &message));
-        }
-        self.used.sort();
-        self.used.dedup();
-        for variable in self.used {
-            if !config.shell.env_exclude.contains(&variable) {
-                config.shell.env_exclude.push(variable);
-            }
-        }
-        config.redactor = Redactor::new(self.secrets);
-        config.broken = self.broken;
-        config.warnings = self.warnings;
-        config
-    }
 }

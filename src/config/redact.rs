@@ -128,7 +128,7 @@ pub fn is_secret_name(name: &str) -> bool {
     reason = "the pattern is a constant and compiles in a test"
 )]
 static BEARER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}").expect("a valid pattern")
+    Regex::new(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{8,}").expect("a valid pattern")
 });
 
 /// `name: value`, `name=value`, `"name": "value"`, also inside a JSON string.
@@ -140,7 +140,7 @@ static MEMBER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(\b(?:(?:x-)?(?:goog-)?api[_-]?key|(?:proxy-)?authorization|passw(?:or)?d|client[_-]?secret|secret",
         r"|(?:access|refresh|id)[_-]?token|(?:set-)?cookie)",
-        r#"[\\"']*\s*[:=]\s*)(?:\\*"(?:[^"\\]|\\[^"])*\\*"|[^\s,;&}"'\\]+)"#,
+        r#"[\\"']*\s*[:=]\s*)(?:\\*"(?:[^"\\]|\\[^"])*\\*"|(?:(?:bearer|basic|token)\s+)?[^\s,;&}"'\\]+)"#,
     ))
     .expect("a valid pattern")
 });
@@ -182,10 +182,12 @@ mod tests {
             ("short words stay", "short words stay"),
             (
                 "Authorization: Bearer abc.def-ghi",
-                "Authorization: [redacted] [redacted]",
+                "Authorization: [redacted]",
             ),
             ("sent bearer abcdefgh", "sent bearer [redacted]"),
             ("a bearer of news", "a bearer of news"),
+            ("authorization: Basic dTpw", "authorization: [redacted]"),
+            ("a basic configuration", "a basic configuration"),
             (
                 r#"{"api_key": "x", "b": 1}"#,
                 r#"{"api_key": [redacted], "b": 1}"#,

@@ -1,6 +1,7 @@
 //! Permission rules of one layer, read one by one: a rule that can't be read must never vanish.
 
 use longshore_protocol::value::failure::Warning;
+use serde_json::Value;
 
 use super::file::{DecisionFile, RuleFile, ScopeFile};
 use super::tree::{Node, Place, Tree, path};
@@ -81,37 +82,8 @@ pub(super) fn take(layer: &mut Node, warnings: &mut Vec<Warning>) -> Vec<RuleTex
 fn entry(item: &Node, warnings: &mut Vec<Warning>) -> Option<(Place, RuleText)> {
     let place = &item.place;
     let values = item.to_json();
-    let written: RuleFile = match serde_json::from_value(values.clone()) {
-        Ok(written) => written,
-        Err(_) => {
-            let pattern = values.get("pattern").and_then(|pattern| pattern.as_str());
-            let what = match (
-                values
-                    .get("decision")
-                    .and_then(|decision| decision.as_str()),
-                pattern,
-            ) {
-                (Some("allow"), _) => {
-                    warn(
-                        place,
-                        "this rule can't be read; it allows nothing",
-                        warnings,
-                    );
-                    return None;
-                }
-                (Some("deny" | "ask"), None) => "this rule has no `pattern` in quotes",
-                (Some("deny" | "ask"), Some(_)) => {
-                    "this rule has a `scope` or `reason` that can't be read"
-                }
-                _ => "this rule has no `decision` of \"allow\", \"deny\" or \"ask\"",
-            };
-            warn(
-                place,
-                &format!("{what}; its calls are asked about, in every mode"),
-                warnings,
-            );
-            return Some((place.clone(), unreadable(place, pattern)));
-        }
+    let Ok(written) = serde_json::from_value::<RuleFile>(values.clone()) else {
+        return unreadable_entry(place, &values, warnings);
     };
     let decision = match written.decision {
         DecisionFile::Allow => RuleDecision::Allow,
@@ -137,6 +109,35 @@ fn entry(item: &Node, warnings: &mut Vec<Warning>) -> Option<(Place, RuleText)> 
         place.clone(),
         rule(place, decision, &written.pattern, written.reason),
     ))
+}
+
+/// An entry that is no rule: one that was to allow has no effect, any other asks.
+fn unreadable_entry(
+    place: &Place,
+    values: &Value,
+    warnings: &mut Vec<Warning>,
+) -> Option<(Place, RuleText)> {
+    let text = |key: &str| values.get(key).and_then(Value::as_str);
+    let pattern = text("pattern");
+    let what = match (text("decision"), pattern) {
+        (Some("allow"), _) => {
+            warn(
+                place,
+                "this rule can't be read; it allows nothing",
+                warnings,
+            );
+            return None;
+        }
+        (Some("deny" | "ask"), None) => "this rule has no `pattern` in quotes",
+        (Some("deny" | "ask"), Some(_)) => "this rule has a `scope` or `reason` that can't be read",
+        _ => "this rule has no `decision` of \"allow\", \"deny\" or \"ask\"",
+    };
+    warn(
+        place,
+        &format!("{what}; its calls are asked about, in every mode"),
+        warnings,
+    );
+    Some((place.clone(), unreadable(place, pattern)))
 }
 
 /// A rule of the right place in the wrong shape.

@@ -43,7 +43,10 @@ struct Key {
 impl Http {
     /// `now` is the wall clock: servers name instants in headers.
     pub fn new(now: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
-        Self { now, clients: Mutex::default() }
+        Self {
+            now,
+            clients: Mutex::default(),
+        }
     }
 
     /// The time.
@@ -56,7 +59,11 @@ impl Http {
     /// # Errors
     /// Where the system's certificates cannot be read.
     pub fn client(&self, url: &Url, connect_timeout: Duration) -> Result<Client, HttpError> {
-        let key = Key { connect_timeout, direct: is_local(url), tls: url.scheme() != "http" };
+        let key = Key {
+            connect_timeout,
+            direct: is_local(url),
+            tls: url.scheme() != "http",
+        };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
@@ -71,7 +78,9 @@ fn build(key: Key) -> Result<Client, reqwest::Error> {
     static PROVIDER: Once = Once::new();
     // A provider that somebody installed before is as good.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-    let mut builder = Client::builder().user_agent(USER_AGENT).redirect(Policy::custom(within_origin));
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .redirect(Policy::custom(within_origin));
     if !key.connect_timeout.is_zero() {
         builder = builder.connect_timeout(key.connect_timeout);
     }
@@ -88,17 +97,30 @@ fn build(key: Key) -> Result<Client, reqwest::Error> {
 
 /// Follows a redirect only to the scheme, host and port it came from. Any other ends with the redirect as the answer.
 fn within_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let same = attempt.previous().last().is_some_and(|from| from.origin() == attempt.url().origin());
-    if same && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
+    let same = attempt
+        .previous()
+        .last()
+        .is_some_and(|from| from.origin() == attempt.url().origin());
+    if same && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
 }
 
 fn is_local(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
+    let host = url
+        .host_str()
+        .unwrap_or_default()
+        .trim_matches(['[', ']'])
+        .trim_end_matches('.');
     host.eq_ignore_ascii_case("localhost")
         || host.to_ascii_lowercase().ends_with(".localhost")
         || host.parse::<IpAddr>().is_ok_and(|ip| match ip {
             IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            IpAddr::V6(ip) => {
+                ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
+            }
         })
 }
 
@@ -140,7 +162,8 @@ mod tests {
             ("http://127.0.0.1:1/a", 2),
             ("http://127.0.0.1:1/a", 0),
         ] {
-            http.client(&Url::parse(url).unwrap(), Duration::from_secs(seconds)).unwrap();
+            http.client(&Url::parse(url).unwrap(), Duration::from_secs(seconds))
+                .unwrap();
         }
         assert_eq!(http.clients.lock().unwrap().len(), 3);
     }

@@ -86,7 +86,9 @@ impl SseParser {
 
     fn grow(&mut self, more: &[u8]) -> Result<(), EventTooLarge> {
         if self.line.len() + self.data.len() + more.len() > self.max_bytes {
-            return Err(EventTooLarge { max_bytes: self.max_bytes });
+            return Err(EventTooLarge {
+                max_bytes: self.max_bytes,
+            });
         }
         self.line.extend_from_slice(more);
         Ok(())
@@ -109,7 +111,10 @@ impl SseParser {
             }
             Some(_) => {
                 let (field, value) = match text.iter().position(|byte| *byte == b':') {
-                    Some(at) => (&text[..at], text[at + 1..].strip_prefix(b" ").unwrap_or(&text[at + 1..])),
+                    Some(at) => (
+                        &text[..at],
+                        text[at + 1..].strip_prefix(b" ").unwrap_or(&text[at + 1..]),
+                    ),
                     None => (text, &b""[..]),
                 };
                 match field {
@@ -141,7 +146,8 @@ impl SseParser {
         self.has_data = false;
         let data = mem::take(&mut self.data);
         if !data.is_empty() {
-            let data = String::from_utf8(data).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
+            let data = String::from_utf8(data)
+                .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
             out.push(SseEvent { name, data });
         }
     }
@@ -161,7 +167,13 @@ mod tests {
         }
         parser.finish(&mut out);
         out.into_iter()
-            .map(|SseEvent { name, data }| if name.is_empty() { data } else { format!("{name}={data}") })
+            .map(|SseEvent { name, data }| {
+                if name.is_empty() {
+                    data
+                } else {
+                    format!("{name}={data}")
+                }
+            })
             .collect()
     }
 
@@ -171,20 +183,60 @@ mod tests {
             ("lf", &b"data: a\n\ndata: b\n\n"[..], vec!["a", "b"]),
             ("crlf", b"data: a\r\n\r\ndata: b\r\n\r\n", vec!["a", "b"]),
             ("cr", b"data: a\r\rdata: b\r\r", vec!["a", "b"]),
-            ("mixed", b"data: a\r\n\ndata: b\r\r\ndata: c\n\r", vec!["a", "b", "c"]),
+            (
+                "mixed",
+                b"data: a\r\n\ndata: b\r\r\ndata: c\n\r",
+                vec!["a", "b", "c"],
+            ),
             ("byte order mark", b"\xEF\xBB\xBFdata: a\n\n", vec!["a"]),
             ("no space", b"data:a\n\ndata:  b\n\n", vec!["a", " b"]),
-            ("several lines", b"data: a\ndata: b\ndata:\ndata: c\n\n", vec!["a\nb\n\nc"]),
+            (
+                "several lines",
+                b"data: a\ndata: b\ndata:\ndata: c\n\n",
+                vec!["a\nb\n\nc"],
+            ),
             ("comments", b": ping\n\n:\ndata: a\n: x\n\n", vec!["a"]),
-            ("names", b"event: delta\ndata: a\n\ndata: b\n\n", vec!["delta=a", "b"]),
-            ("other fields", b"id: 1\nretry: 5\nnonsense\ndata: a\n\n", vec!["a"]),
-            ("empty data", b"data:\n\ndata\n\nevent: x\n\ndata: a\n\n", vec!["a"]),
-            ("no blank line at the end", b"data: a\n\ndata: b\n", vec!["a", "b"]),
-            ("no newline at the end", b"data: a\n\ndata: [DONE]", vec!["a", "[DONE]"]),
-            ("error field", b"data: a\n\nerror: {\"code\":400}\n\n", vec!["a", "error={\"code\":400}"]),
-            ("json lines", b"{\"a\":1}\n{\"a\":2}", vec!["{\"a\":1}", "{\"a\":2}"]),
+            (
+                "names",
+                b"event: delta\ndata: a\n\ndata: b\n\n",
+                vec!["delta=a", "b"],
+            ),
+            (
+                "other fields",
+                b"id: 1\nretry: 5\nnonsense\ndata: a\n\n",
+                vec!["a"],
+            ),
+            (
+                "empty data",
+                b"data:\n\ndata\n\nevent: x\n\ndata: a\n\n",
+                vec!["a"],
+            ),
+            (
+                "no blank line at the end",
+                b"data: a\n\ndata: b\n",
+                vec!["a", "b"],
+            ),
+            (
+                "no newline at the end",
+                b"data: a\n\ndata: [DONE]",
+                vec!["a", "[DONE]"],
+            ),
+            (
+                "error field",
+                b"data: a\n\nerror: {\"code\":400}\n\n",
+                vec!["a", "error={\"code\":400}"],
+            ),
+            (
+                "json lines",
+                b"{\"a\":1}\n{\"a\":2}",
+                vec!["{\"a\":1}", "{\"a\":2}"],
+            ),
             ("characters", "data: äö日😀\n\n".as_bytes(), vec!["äö日😀"]),
-            ("bad utf-8", b"data: a\xFFb\n\ndata: c\n\n", vec!["a\u{FFFD}b", "c"]),
+            (
+                "bad utf-8",
+                b"data: a\xFFb\n\ndata: c\n\n",
+                vec!["a\u{FFFD}b", "c"],
+            ),
         ] {
             for size in 1..=bytes.len() {
                 assert_eq!(parse(bytes, size), events, "{what} by {size}");

@@ -67,7 +67,7 @@ pub enum Answer {
     },
     /// It does not run.
     Deny {
-        /// What the model is told to do instead, full sentences.
+        /// What the model is told to do instead, full sentences that follow the verdict's reason.
         advice: String,
     },
 }

@@ -215,23 +215,15 @@ fn deny_rule(cx: &Ctx<'_>) -> Option<Judgement> {
         // An excluded pattern speaks of the parts of a command, and those can't be judged yet.
         rule.matches(cx.facts) && !(is_command && rule.is_negated())
     })?;
-    Some(Judgement {
-        answer: Answer::Deny {
-            advice: format!(
-                "{} is denied here by the rule `{}`{}. Do not try to reach the same by another tool; find a way that \
-                 does not need it, or tell the user what is in the way.",
-                cx.facts.tool,
-                rule.text,
-                because(rule),
-            ),
+    Some(by_rule(
+        Answer::Deny {
+            advice: "Do not try to reach the same by another tool; find a way that does not need it, or tell the user \
+                     what is in the way."
+                .to_owned(),
         },
-        reason: format!(
-            "The rule `{}` denies this call{}.",
-            rule.text,
-            because(rule)
-        ),
-        rule: Some(rule.text.clone()),
-    })
+        format!("The rule `{}` denies this call of {}{}.", rule.text, cx.facts.tool, because(rule)),
+        rule,
+    ))
 }
 
 fn unreadable_rule(cx: &Ctx<'_>) -> Option<Judgement> {
@@ -309,11 +301,8 @@ fn ask_rule_in_auto(cx: &Ctx<'_>) -> Option<Judgement> {
     let rule = cx.ask_rule()?;
     Some(by_rule(
         Answer::Deny {
-            advice: format!(
-                "The rule `{}` wants the user to be asked about this call, and in auto mode nobody is. Find a way that \
-                 does not need it, or tell the user what is in the way.",
-                rule.text
-            ),
+            advice: "Find a way that does not need it, or tell the user what is in the way."
+                .to_owned(),
         },
         format!(
             "The rule `{}` asks about this call, which is a refusal in auto mode.",
@@ -416,6 +405,7 @@ fn workspace_write(cx: &Ctx<'_>) -> Option<Judgement> {
         .then(|| allow("The call writes inside the workspace, which is a git work tree."))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a row like the others")]
 fn fallback(cx: &Ctx<'_>) -> Option<Judgement> {
     let reason = if matches!(cx.facts.subject, Subject::Command { .. }) {
         "Shell commands are asked about.".to_owned()
@@ -493,10 +483,9 @@ fn by_rule(answer: Answer, reason: String, rule: &Rule) -> Judgement {
 fn deny_in_auto(reason: String) -> Judgement {
     Judgement {
         answer: Answer::Deny {
-            advice: format!(
-                "{reason} An allow rule for exactly this path, or the manual or yolo mode, would let the user decide. Find \
-                 another way, or tell the user what is in the way."
-            ),
+            advice: "An allow rule for exactly this path, or the manual or yolo mode, would let the user decide. Find \
+                     another way, or tell the user what is in the way."
+                .to_owned(),
         },
         reason,
         rule: None,

@@ -692,7 +692,7 @@ fn verdicts_name_their_rule_and_its_reason() {
     assert_eq!(verdict.rule.as_deref(), Some("Read(a)"));
     assert_eq!(
         verdict.reason,
-        "The rule `Read(a)` denies this call (house rule)."
+        "The rule `Read(a)` denies this call of Read (house rule)."
     );
     let reason = Case::read("/w/link").real("/o/a").judge().approval_reason();
     assert_eq!(reason.policy, "outside_workspace");

@@ -170,7 +170,7 @@ impl RuleSet {
 }
 
 impl Rule {
-    fn compile(rule: &RuleText, anchors: &Anchors) -> Result<Self, Unreadable> {
+    fn compile(rule: &RuleText, anchors: &Anchors) -> Result<Self, Box<Unreadable>> {
         let forbids = rule.decision != RuleDecision::Allow;
         let parts = Parts::split(&rule.pattern).map_err(|why| Unreadable {
             tool: readable_tool(&rule.pattern, forbids),
@@ -183,10 +183,10 @@ impl Rule {
             Some(argument) => match Pattern::new(argument, &tool, anchors, forbids) {
                 Ok(pattern) => Argument::Pattern(Box::new(pattern)),
                 Err(why) => {
-                    return Err(Unreadable {
+                    return Err(Box::new(Unreadable {
                         tool: Some(tool),
                         why,
-                    });
+                    }));
                 }
             },
         };

@@ -48,7 +48,8 @@ impl AssembledCall {
     /// Whether the argument text is whole JSON, or empty. In an answer that was truncated, a call for which this is
     /// false was cut off and must not run.
     pub fn is_complete(&self) -> bool {
-        self.arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
+        self.arguments.trim().is_empty()
+            || serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
     }
 }
 
@@ -68,7 +69,10 @@ pub struct Assembler {
 #[derive(Debug)]
 enum Block {
     Text(String),
-    Thinking { text: String, signature: Option<String> },
+    Thinking {
+        text: String,
+        signature: Option<String>,
+    },
 }
 
 impl Assembler {
@@ -86,13 +90,24 @@ impl Assembler {
                 _ => self.open(Block::Text(text.clone())),
             },
             Delta::Thinking { text, signature } => match self.blocks.last_mut() {
-                Some(Block::Thinking { text: held, signature: closed @ None }) if !self.sealed => {
+                Some(Block::Thinking {
+                    text: held,
+                    signature: closed @ None,
+                }) if !self.sealed => {
                     held.push_str(text);
                     closed.clone_from(signature);
                 }
-                _ => self.open(Block::Thinking { text: text.clone(), signature: signature.clone() }),
+                _ => self.open(Block::Thinking {
+                    text: text.clone(),
+                    signature: signature.clone(),
+                }),
             },
-            Delta::CallStarted { slot, provider_id, name, extras } => {
+            Delta::CallStarted {
+                slot,
+                provider_id,
+                name,
+                extras,
+            } => {
                 self.sealed = true;
                 self.by_slot.insert(*slot, self.calls.len());
                 self.calls.push(AssembledCall {
@@ -133,7 +148,10 @@ impl Assembler {
     /// `EmptyResponse` where there is neither text nor a call.
     pub fn finish(self) -> Result<Generated, ProviderError> {
         if self.n_orphans > 0 {
-            tracing::warn!(n = self.n_orphans, "argument pieces of unknown calls were ignored");
+            tracing::warn!(
+                n = self.n_orphans,
+                "argument pieces of unknown calls were ignored"
+            );
         }
         let Some((finish, raw_finish)) = self.finish else {
             return Err(ProviderError::new(
@@ -141,18 +159,29 @@ impl Assembler {
                 "the model's answer broke off before its end",
             ));
         };
-        let has_text = self.blocks.iter().any(|block| matches!(block, Block::Text(text) if !text.trim().is_empty()));
+        let has_text = self
+            .blocks
+            .iter()
+            .any(|block| matches!(block, Block::Text(text) if !text.trim().is_empty()));
         if !has_text && self.calls.is_empty() {
             return Err(nothing(finish, &self.blocks));
         }
         let finish = match finish {
-            FinishReason::Completed | FinishReason::Other if !self.calls.is_empty() => FinishReason::ToolCalls,
+            FinishReason::Completed | FinishReason::Other if !self.calls.is_empty() => {
+                FinishReason::ToolCalls
+            }
             FinishReason::ToolCalls if self.calls.is_empty() => FinishReason::Completed,
             other => other,
         };
         let mut calls = self.calls;
         calls.sort_by_key(|call| call.slot);
-        Ok(Generated { parts: into_parts(self.blocks), calls, usage: self.usage, finish, raw_finish })
+        Ok(Generated {
+            parts: into_parts(self.blocks),
+            calls,
+            usage: self.usage,
+            finish,
+            raw_finish,
+        })
     }
 
     fn open(&mut self, block: Block) {
@@ -168,9 +197,15 @@ impl Assembler {
 
 fn nothing(finish: FinishReason, blocks: &[Block]) -> ProviderError {
     if finish == FinishReason::Filtered {
-        return ProviderError::new(ErrorClass::Filtered, "the provider filtered the model's answer");
+        return ProviderError::new(
+            ErrorClass::Filtered,
+            "the provider filtered the model's answer",
+        );
     }
-    let what = if blocks.iter().any(|block| matches!(block, Block::Thinking { .. })) {
+    let what = if blocks
+        .iter()
+        .any(|block| matches!(block, Block::Thinking { .. }))
+    {
         "only thinking"
     } else {
         "nothing"
@@ -180,7 +215,10 @@ fn nothing(finish: FinishReason, blocks: &[Block]) -> ProviderError {
         FinishReason::Paused => " (paused)",
         _ => "",
     };
-    ProviderError::new(ErrorClass::EmptyResponse, format!("the model answered with {what}{why}"))
+    ProviderError::new(
+        ErrorClass::EmptyResponse,
+        format!("the model answered with {what}{why}"),
+    )
 }
 
 fn into_parts(blocks: Vec<Block>) -> Vec<Part> {
@@ -188,9 +226,10 @@ fn into_parts(blocks: Vec<Block>) -> Vec<Part> {
         .into_iter()
         .map(|block| match block {
             Block::Text(text) => Part::Text(text.into()),
-            Block::Thinking { text, signature } => {
-                Part::Thinking(Thinking { text: text.into(), signature: signature.map(Into::into) })
-            }
+            Block::Thinking { text, signature } => Part::Thinking(Thinking {
+                text: text.into(),
+                signature: signature.map(Into::into),
+            }),
         })
         .collect()
 }

@@ -12,15 +12,26 @@ fn text(text: &str) -> Delta {
 }
 
 fn think(text: &str, signature: Option<&str>) -> Delta {
-    Delta::Thinking { text: text.into(), signature: signature.map(Into::into) }
+    Delta::Thinking {
+        text: text.into(),
+        signature: signature.map(Into::into),
+    }
 }
 
 fn call(slot: usize, name: &str) -> Delta {
-    Delta::CallStarted { slot, provider_id: None, name: name.into(), extras: Map::new() }
+    Delta::CallStarted {
+        slot,
+        provider_id: None,
+        name: name.into(),
+        extras: Map::new(),
+    }
 }
 
 fn args(slot: usize, text: &str) -> Delta {
-    Delta::CallArguments { slot, text: text.into() }
+    Delta::CallArguments {
+        slot,
+        text: text.into(),
+    }
 }
 
 fn end(finish: FinishReason) -> Delta {
@@ -55,13 +66,20 @@ fn parts_merge_with_their_like_and_keep_their_order() {
             vec![think("a", None), text("b"), think("c", None), text("d")],
             vec!["think a", "text b", "think c", "text d"],
         ),
-        (vec![think("a", None), think("b", Some("s")), think("c", None), text("x")], vec![
-            "think ab #s",
-            "think c",
-            "text x",
-        ]),
+        (
+            vec![
+                think("a", None),
+                think("b", Some("s")),
+                think("c", None),
+                text("x"),
+            ],
+            vec!["think ab #s", "think c", "text x"],
+        ),
         (vec![think("", None), text("x")], vec!["think ", "text x"]),
-        (vec![text("a"), call(0, "Read"), text("b")], vec!["text a", "text b"]),
+        (
+            vec![text("a"), call(0, "Read"), text("b")],
+            vec!["text a", "text b"],
+        ),
     ] {
         let mut all = deltas.clone();
         all.push(end(FinishReason::Completed));
@@ -71,7 +89,9 @@ fn parts_merge_with_their_like_and_keep_their_order() {
 
 #[test]
 fn interleaved_calls_are_routed_and_ordered_by_slot() {
-    let mut deltas: Vec<Delta> = (0..100).map(|slot| call(slot, &format!("T{slot}"))).collect();
+    let mut deltas: Vec<Delta> = (0..100)
+        .map(|slot| call(slot, &format!("T{slot}")))
+        .collect();
     for piece in ["{\"n\":", "1", "}"] {
         deltas.extend((0..100).rev().map(|slot| args(slot, piece)));
     }
@@ -80,7 +100,10 @@ fn interleaved_calls_are_routed_and_ordered_by_slot() {
     assert_eq!(generated.calls.len(), 100);
     assert_eq!(generated.finish, FinishReason::ToolCalls);
     for (slot, call) in generated.calls.iter().enumerate() {
-        assert_eq!((call.slot, &*call.name, &*call.arguments), (slot, &*format!("T{slot}"), "{\"n\":1}"));
+        assert_eq!(
+            (call.slot, &*call.name, &*call.arguments),
+            (slot, &*format!("T{slot}"), "{\"n\":1}")
+        );
     }
 }
 
@@ -89,7 +112,10 @@ fn a_replacement_takes_the_place_of_what_came_before() {
     let generated = assemble(&[
         call(0, "Read"),
         args(0, "{}"),
-        Delta::CallReplaced { slot: 0, text: "{\"a\"".into() },
+        Delta::CallReplaced {
+            slot: 0,
+            text: "{\"a\"".into(),
+        },
         args(0, ":1}"),
         args(7, "orphan"),
         end(FinishReason::ToolCalls),
@@ -110,19 +136,46 @@ fn a_megabyte_of_arguments_in_ten_thousand_pieces() {
     assembler.push(&end(FinishReason::ToolCalls));
     let generated = assembler.finish().unwrap();
     assert_eq!(generated.calls[0].arguments.len(), 1_050_000);
-    assert_eq!(show(&generated.parts), [format!("text {}", "t".repeat(10_000))]);
+    assert_eq!(
+        show(&generated.parts),
+        [format!("text {}", "t".repeat(10_000))]
+    );
 }
 
 #[test]
 fn answers_without_anything_to_show_are_errors() {
     for (deltas, class, word) in [
         (vec![], ErrorClass::StreamInterrupted, "broke off"),
-        (vec![text("half")], ErrorClass::StreamInterrupted, "broke off"),
-        (vec![call(0, "Read"), args(0, "{\"pa")], ErrorClass::StreamInterrupted, "broke off"),
-        (vec![end(FinishReason::Completed)], ErrorClass::EmptyResponse, "nothing"),
-        (vec![think("hm", None), text(" \n"), end(FinishReason::Completed)], ErrorClass::EmptyResponse, "only thinking"),
-        (vec![think("hm", None), end(FinishReason::Truncated)], ErrorClass::EmptyResponse, "truncated"),
-        (vec![think("hm", None), end(FinishReason::Filtered)], ErrorClass::Filtered, "filtered"),
+        (
+            vec![text("half")],
+            ErrorClass::StreamInterrupted,
+            "broke off",
+        ),
+        (
+            vec![call(0, "Read"), args(0, "{\"pa")],
+            ErrorClass::StreamInterrupted,
+            "broke off",
+        ),
+        (
+            vec![end(FinishReason::Completed)],
+            ErrorClass::EmptyResponse,
+            "nothing",
+        ),
+        (
+            vec![think("hm", None), text(" \n"), end(FinishReason::Completed)],
+            ErrorClass::EmptyResponse,
+            "only thinking",
+        ),
+        (
+            vec![think("hm", None), end(FinishReason::Truncated)],
+            ErrorClass::EmptyResponse,
+            "truncated",
+        ),
+        (
+            vec![think("hm", None), end(FinishReason::Filtered)],
+            ErrorClass::Filtered,
+            "filtered",
+        ),
     ] {
         let error = assemble(&deltas).unwrap_err();
         assert_eq!(error.class, class, "{deltas:?}");
@@ -134,11 +187,31 @@ fn answers_without_anything_to_show_are_errors() {
 #[test]
 fn the_shape_decides_the_finish_reason() {
     for (deltas, said, meant) in [
-        (vec![text("x")], FinishReason::ToolCalls, FinishReason::Completed),
-        (vec![call(0, "Read")], FinishReason::Completed, FinishReason::ToolCalls),
-        (vec![call(0, "Read")], FinishReason::Truncated, FinishReason::Truncated),
-        (vec![think("x", None), call(0, "Read")], FinishReason::Other, FinishReason::ToolCalls),
-        (vec![text("x")], FinishReason::Filtered, FinishReason::Filtered),
+        (
+            vec![text("x")],
+            FinishReason::ToolCalls,
+            FinishReason::Completed,
+        ),
+        (
+            vec![call(0, "Read")],
+            FinishReason::Completed,
+            FinishReason::ToolCalls,
+        ),
+        (
+            vec![call(0, "Read")],
+            FinishReason::Truncated,
+            FinishReason::Truncated,
+        ),
+        (
+            vec![think("x", None), call(0, "Read")],
+            FinishReason::Other,
+            FinishReason::ToolCalls,
+        ),
+        (
+            vec![text("x")],
+            FinishReason::Filtered,
+            FinishReason::Filtered,
+        ),
     ] {
         let mut all = deltas;
         all.push(end(said));
@@ -148,15 +221,29 @@ fn the_shape_decides_the_finish_reason() {
 
 #[test]
 fn cut_calls_are_told_from_whole_ones() {
-    for (arguments, whole) in [("", true), ("{}", true), ("{\"a\":1}", true), ("{\"a\":", false), ("not json", false)] {
-        let generated = assemble(&[call(0, "Read"), args(0, arguments), end(FinishReason::Truncated)]).unwrap();
+    for (arguments, whole) in [
+        ("", true),
+        ("{}", true),
+        ("{\"a\":1}", true),
+        ("{\"a\":", false),
+        ("not json", false),
+    ] {
+        let generated = assemble(&[
+            call(0, "Read"),
+            args(0, arguments),
+            end(FinishReason::Truncated),
+        ])
+        .unwrap();
         assert_eq!(generated.calls[0].is_complete(), whole, "{arguments}");
     }
 }
 
 #[test]
 fn the_last_usage_counts_and_survives_a_failure() {
-    let usage = Usage { output: 7, ..Usage::default() };
+    let usage = Usage {
+        output: 7,
+        ..Usage::default()
+    };
     let mut assembler = Assembler::new();
     assembler.push(&Delta::Usage(Usage::default()));
     assembler.push(&Delta::Usage(usage));

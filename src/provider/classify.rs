@@ -35,7 +35,10 @@ pub(crate) struct Answer<'a> {
 /// Names the error's class and everything known about it.
 pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
     let detail = Detail::read(answer.body);
-    let status = answer.status.filter(|status| *status >= 400).or(detail.status);
+    let status = answer
+        .status
+        .filter(|status| *status >= 400)
+        .or(detail.status);
     let said = detail.message.as_deref().unwrap_or_default();
     let class = class(status, &detail, &said.to_ascii_lowercase());
     let quoted = excerpt(said.trim(), answer.secrets, MESSAGE_BYTES);
@@ -43,12 +46,28 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
         Some(status) => format!("the provider answered {status}"),
         None => "the provider reported an error".to_owned(),
     };
-    let mut error = ProviderError::new(class, if quoted.is_empty() { head } else { format!("{head}: {quoted}") });
+    let mut error = ProviderError::new(
+        class,
+        if quoted.is_empty() {
+            head
+        } else {
+            format!("{head}: {quoted}")
+        },
+    );
     error.status = status;
-    error.retry_after = server_delay(answer.headers, detail.retry_delay.as_deref(), said, answer.now);
+    error.retry_after = server_delay(
+        answer.headers,
+        detail.retry_delay.as_deref(),
+        said,
+        answer.now,
+    );
     error.request_id = request_id(answer.headers);
-    error.body =
-        Some(excerpt(answer.body.trim(), answer.secrets, ERROR_BODY_BYTES)).filter(|body| !body.is_empty());
+    error.body = Some(excerpt(
+        answer.body.trim(),
+        answer.secrets,
+        ERROR_BODY_BYTES,
+    ))
+    .filter(|body| !body.is_empty());
     error
 }
 
@@ -87,7 +106,10 @@ impl Detail {
         // A gateway's prefix may stand before the JSON of the server behind it.
         let json = text.find(['{', '[']).and_then(|at| {
             let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-            values.next()?.ok().filter(|value| value.is_object() || at == 0)
+            values
+                .next()?
+                .ok()
+                .filter(|value| value.is_object() || at == 0)
         });
         if let Some(value) = json {
             self.value(&value, depth - 1);
@@ -96,7 +118,11 @@ impl Detail {
             self.status = embedded_status(text);
         }
         if self.message.is_none() {
-            self.message = Some(if text.starts_with('<') { page_title(text) } else { text.to_owned() });
+            self.message = Some(if text.starts_with('<') {
+                page_title(text)
+            } else {
+                text.to_owned()
+            });
         }
     }
 
@@ -112,10 +138,16 @@ impl Detail {
                 }
             }
             Value::Object(members) => {
-                if let Some(inner) = members.get("error").filter(|inner| inner.is_object() || inner.is_string()) {
+                if let Some(inner) = members
+                    .get("error")
+                    .filter(|inner| inner.is_object() || inner.is_string())
+                {
                     self.value(inner, depth - 1);
                 }
-                for inner in ["message", "detail", "msg"].iter().filter_map(|name| members.get(*name)) {
+                for inner in ["message", "detail", "msg"]
+                    .iter()
+                    .filter_map(|name| members.get(*name))
+                {
                     if self.message.is_none() {
                         self.value(inner, depth - 1);
                     }
@@ -124,7 +156,9 @@ impl Detail {
                     Some(Value::Number(code)) => self.take_status(code.as_u64()),
                     Some(Value::String(code)) => match code.parse::<u64>() {
                         Ok(number) => self.take_status(Some(number)),
-                        Err(_) => self.code = self.code.take().or_else(|| Some(code.to_ascii_lowercase())),
+                        Err(_) => {
+                            self.code = self.code.take().or_else(|| Some(code.to_ascii_lowercase()))
+                        }
                     },
                     _ => {}
                 }
@@ -149,7 +183,9 @@ impl Detail {
 
     fn take_status(&mut self, number: Option<u64>) {
         if self.status.is_none() {
-            self.status = number.and_then(|number| u16::try_from(number).ok()).filter(|n| (400..600).contains(n));
+            self.status = number
+                .and_then(|number| u16::try_from(number).ok())
+                .filter(|n| (400..600).contains(n));
         }
     }
 
@@ -158,9 +194,16 @@ impl Detail {
             if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
                 self.retry_delay = Some(delay.to_owned());
             }
-            for violation in detail.get("violations").and_then(Value::as_array).into_iter().flatten() {
-                let daily =
-                    violation.get("quotaId").and_then(Value::as_str).is_some_and(|id| id.contains("PerDay"));
+            for violation in detail
+                .get("violations")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                let daily = violation
+                    .get("quotaId")
+                    .and_then(Value::as_str)
+                    .is_some_and(|id| id.contains("PerDay"));
                 let none = violation.get("quotaValue").and_then(Value::as_str) == Some("0");
                 self.exhausted |= daily || none;
             }
@@ -246,9 +289,20 @@ const QUOTA: [&str; 8] = [
     "out of credits",
 ];
 const RATE: [&str; 3] = ["rate limit", "rate_limit", "too many requests"];
-const BUSY: [&str; 4] = ["overloaded", "server is busy", "temporarily unavailable", "internal server error"];
-const BODY_SIZE: [&str; 6] =
-    ["entity too large", "payload too large", "content too large", "body", "bytes", "request too large"];
+const BUSY: [&str; 4] = [
+    "overloaded",
+    "server is busy",
+    "temporarily unavailable",
+    "internal server error",
+];
+const BODY_SIZE: [&str; 6] = [
+    "entity too large",
+    "payload too large",
+    "content too large",
+    "body",
+    "bytes",
+    "request too large",
+];
 const STRUCTURE: [&str; 11] = [
     "tool_call_id",
     "tool_calls",
@@ -290,17 +344,53 @@ fn is_overflow(said: &str) -> bool {
 /// The format or the data of an image, not how many or how large, and not another medium.
 fn is_image(said: &str) -> bool {
     said.contains("image")
-        && !names(said, &["audio", "video", "too many", "too large", "dimension", "pixels", "exceed", "size"])
-        && names(said, &["decode", "format", "unsupported", "invalid", "corrupt", "could not", "process", "parse"])
+        && !names(
+            said,
+            &[
+                "audio",
+                "video",
+                "too many",
+                "too large",
+                "dimension",
+                "pixels",
+                "exceed",
+                "size",
+            ],
+        )
+        && names(
+            said,
+            &[
+                "decode",
+                "format",
+                "unsupported",
+                "invalid",
+                "corrupt",
+                "could not",
+                "process",
+                "parse",
+            ],
+        )
 }
 
 /// `status_code=429`, `Error code: 429`, `HTTP 503`.
 fn embedded_status(text: &str) -> Option<u16> {
     let lower = text.to_ascii_lowercase();
-    ["status_code=", "status_code: ", "status code ", "status code: ", "error code: ", "http "].iter().find_map(|lead| {
+    [
+        "status_code=",
+        "status_code: ",
+        "status code ",
+        "status code: ",
+        "error code: ",
+        "http ",
+    ]
+    .iter()
+    .find_map(|lead| {
         let rest = lower.get(lower.find(lead)? + lead.len()..)?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        rest[..digits].parse().ok().filter(|status| digits == 3 && (400..600).contains(status))
+        rest[..digits]
+            .parse()
+            .ok()
+            .filter(|status| digits == 3 && (400..600).contains(status))
     })
 }
 
@@ -311,7 +401,10 @@ fn page_title(html: &str) -> String {
         let end = start + lower[start..].find("</title>")?;
         html.get(start..end)
     });
-    title.map_or_else(|| "a web page instead of an answer".to_owned(), |title| title.trim().to_owned())
+    title.map_or_else(
+        || "a web page instead of an answer".to_owned(),
+        |title| title.trim().to_owned(),
+    )
 }
 
 #[cfg(test)]

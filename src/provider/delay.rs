@@ -17,7 +17,12 @@ pub(crate) fn server_delay(
     message: &str,
     now: Timestamp,
 ) -> Option<Duration> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let header = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .map(str::trim)
+    };
     // The server's own clock, where it tells it, cannot be out of step with the instants it names.
     let now = header("date").and_then(http_date).unwrap_or(now);
     header("retry-after-ms")
@@ -43,7 +48,9 @@ fn rate_limit_reset(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
         .iter()
         .filter_map(|(name, value)| {
             let what = name.as_str().strip_prefix("x-ratelimit-reset")?;
-            let left = headers.get(format!("x-ratelimit-remaining{what}")).and_then(|left| left.to_str().ok());
+            let left = headers
+                .get(format!("x-ratelimit-remaining{what}"))
+                .and_then(|left| left.to_str().ok());
             if left.is_some_and(|left| left.trim() != "0") {
                 return None;
             }
@@ -61,18 +68,25 @@ fn rate_limit_reset(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 /// "Please try again in 1.5s", "retry after 5 seconds".
 fn in_words(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
-    ["try again in ", "retry in ", "retry after ", "wait "].iter().find_map(|lead| {
-        let rest = &lower[lower.find(lead)? + lead.len()..];
-        let first = rest.split_whitespace().next()?;
-        let number = first.trim_end_matches(['.', ',', ';', ')']);
-        match number.parse::<f64>() {
-            Ok(number) => {
-                let unit = rest.split_whitespace().nth(1).unwrap_or("seconds");
-                seconds(number * unit_seconds(unit.trim_end_matches(|c: char| !c.is_ascii_alphabetic()))?)
+    ["try again in ", "retry in ", "retry after ", "wait "]
+        .iter()
+        .find_map(|lead| {
+            let rest = &lower[lower.find(lead)? + lead.len()..];
+            let first = rest.split_whitespace().next()?;
+            let number = first.trim_end_matches(['.', ',', ';', ')']);
+            match number.parse::<f64>() {
+                Ok(number) => {
+                    let unit = rest.split_whitespace().nth(1).unwrap_or("seconds");
+                    seconds(
+                        number
+                            * unit_seconds(
+                                unit.trim_end_matches(|c: char| !c.is_ascii_alphabetic()),
+                            )?,
+                    )
+                }
+                Err(_) => span(number),
             }
-            Err(_) => span(number),
-        }
-    })
+        })
 }
 
 /// `1.5s`, `300ms`, `6m0s`, `1h2m3.5s`.
@@ -86,7 +100,9 @@ fn span(text: &str) -> Option<Duration> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let letters = rest
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(rest.len());
         total += number * unit_seconds(&rest[..letters])?;
         rest = &rest[letters..];
     }
@@ -130,7 +146,12 @@ mod tests {
     fn delay(headers: &[(&str, &str)], retry_delay: Option<&str>, message: &str) -> Option<u128> {
         let headers: HeaderMap = headers
             .iter()
-            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
+            .map(|(name, value)| {
+                (
+                    name.parse::<HeaderName>().unwrap(),
+                    HeaderValue::from_str(value).unwrap(),
+                )
+            })
             .collect();
         server_delay(&headers, retry_delay, message, NOW).map(|wait| wait.as_millis())
     }
@@ -143,18 +164,30 @@ mod tests {
             (vec![("retry-after", "0")], None),
             (vec![("retry-after", "-1")], None),
             (vec![("retry-after", "soon")], None),
-            (vec![("retry-after-ms", "1500"), ("retry-after", "9")], Some(1500)),
-            (vec![("retry-after", "Mon, 30 Nov 2026 00:00:05 GMT")], Some(5000)),
+            (
+                vec![("retry-after-ms", "1500"), ("retry-after", "9")],
+                Some(1500),
+            ),
+            (
+                vec![("retry-after", "Mon, 30 Nov 2026 00:00:05 GMT")],
+                Some(5000),
+            ),
             (vec![("retry-after", "Sun, 29 Nov 2026 23:59:59 GMT")], None),
             (
-                vec![("date", "Mon, 30 Nov 2026 00:00:03 GMT"), ("retry-after", "Mon, 30 Nov 2026 00:00:05 GMT")],
+                vec![
+                    ("date", "Mon, 30 Nov 2026 00:00:03 GMT"),
+                    ("retry-after", "Mon, 30 Nov 2026 00:00:05 GMT"),
+                ],
                 Some(2000),
             ),
             (vec![("x-ratelimit-reset", "3")], Some(3000)),
             (vec![("x-ratelimit-reset", "1795996804")], Some(4000)),
             (vec![("x-ratelimit-reset", "1795996804500")], Some(4500)),
             (vec![("x-ratelimit-reset-tokens", "1m0.5s")], Some(60_500)),
-            (vec![("x-ratelimit-reset-tokens", "2026-11-30T00:00:07Z")], Some(7000)),
+            (
+                vec![("x-ratelimit-reset-tokens", "2026-11-30T00:00:07Z")],
+                Some(7000),
+            ),
             (
                 vec![
                     ("x-ratelimit-reset-tokens", "6m0s"),
@@ -173,7 +206,10 @@ mod tests {
     fn bodies_and_words() {
         assert_eq!(delay(&[], Some("17.5s"), "try again in 1s"), Some(17_500));
         for (message, ms) in [
-            ("Rate limit reached. Please try again in 1.5s. Visit …", Some(1500)),
+            (
+                "Rate limit reached. Please try again in 1.5s. Visit …",
+                Some(1500),
+            ),
             ("try again in 300 ms", Some(300)),
             ("Try again in 300ms.", Some(300)),
             ("try again in 6m0s", Some(360_000)),

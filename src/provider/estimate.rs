@@ -23,12 +23,23 @@ pub(crate) fn request(request: &ModelRequest) -> u64 {
         .iter()
         .map(|tool| text(&tool.name) + text(&tool.description) + text(&tool.parameters.to_string()))
         .sum();
-    text(&request.system) + tools + request.messages.iter().map(|each| message(each)).sum::<u64>()
+    text(&request.system)
+        + tools
+        + request
+            .messages
+            .iter()
+            .map(|each| message(each))
+            .sum::<u64>()
 }
 
 /// The usage of an answer that the provider did not count.
 pub(crate) fn usage(input: u64, output: u64) -> Usage {
-    Usage { input_other: input, output, estimated: true, ..Usage::default() }
+    Usage {
+        input_other: input,
+        output,
+        estimated: true,
+        ..Usage::default()
+    }
 }
 
 fn message(message: &Message) -> u64 {
@@ -36,9 +47,13 @@ fn message(message: &Message) -> u64 {
     const ROLE: u64 = 1;
     let (parts, more) = match message {
         Message::User { parts, .. } => (parts, 0),
-        Message::Assistant { parts, calls, .. } => {
-            (parts, calls.iter().map(|call| text(&call.name) + text(&call.arguments)).sum())
-        }
+        Message::Assistant { parts, calls, .. } => (
+            parts,
+            calls
+                .iter()
+                .map(|call| text(&call.name) + text(&call.arguments))
+                .sum(),
+        ),
         Message::ToolResult { parts, note, .. } => (parts, note.as_deref().map_or(0, text)),
     };
     let parts: u64 = parts
@@ -58,7 +73,15 @@ mod tests {
 
     #[test]
     fn ascii_quarters_and_whole_others() {
-        for (said, tokens) in [("", 0), ("abc", 1), ("abcd", 1), ("abcde", 2), ("日本", 2), ("ab日", 2), ("é😀", 2)] {
+        for (said, tokens) in [
+            ("", 0),
+            ("abc", 1),
+            ("abcd", 1),
+            ("abcde", 2),
+            ("日本", 2),
+            ("ab日", 2),
+            ("é😀", 2),
+        ] {
             assert_eq!(text(said), tokens, "{said}");
         }
     }

@@ -32,7 +32,10 @@ fn payloads(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(4096));
     let mut rest = text;
     while !rest.is_empty() {
-        let run = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte)).count();
+        let run = rest
+            .bytes()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte))
+            .count();
         if run >= PAYLOAD_CHARS || (run > 0 && out.ends_with(";base64,")) {
             out.push_str("[data]");
         } else {
@@ -54,7 +57,9 @@ fn bearers(text: &str) -> String {
         let end = at + "Bearer ".len();
         out.push_str(&rest[..end]);
         rest = &rest[end..];
-        let token = rest.find(|c: char| c.is_whitespace() || "\"',}".contains(c)).unwrap_or(rest.len());
+        let token = rest
+            .find(|c: char| c.is_whitespace() || "\"',}".contains(c))
+            .unwrap_or(rest.len());
         if token > 0 {
             out.push_str("[redacted]");
         }
@@ -73,13 +78,29 @@ mod tests {
         let long = "A".repeat(300);
         for (text, shown) in [
             ("plain words stay".to_owned(), "plain words stay"),
-            ("key sk-secret-123 was refused".to_owned(), "key [redacted] was refused"),
-            ("Authorization: Bearer abc.def, x".to_owned(), "Authorization: Bearer [redacted], x"),
-            ("url data:image/png;base64,iVBORw0KGgo= bad".to_owned(), "url data:image/png;base64,[data] bad"),
+            (
+                "key sk-secret-123 was refused".to_owned(),
+                "key [redacted] was refused",
+            ),
+            (
+                "Authorization: Bearer abc.def, x".to_owned(),
+                "Authorization: Bearer [redacted], x",
+            ),
+            (
+                "url data:image/png;base64,iVBORw0KGgo= bad".to_owned(),
+                "url data:image/png;base64,[data] bad",
+            ),
             (format!("raw {long} end"), "raw [data] end"),
             ("ключ sk-secret-123".to_owned(), "ключ [redacted]"),
         ] {
-            assert_eq!(excerpt(&text, &["sk-secret-123".to_owned().into(), "key".to_owned().into()], 100), shown);
+            assert_eq!(
+                excerpt(
+                    &text,
+                    &["sk-secret-123".to_owned().into(), "key".to_owned().into()],
+                    100
+                ),
+                shown
+            );
         }
     }
 

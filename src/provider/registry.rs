@@ -67,7 +67,11 @@ impl Registry {
 
     /// All models by alias. `demo` is always among them; an entry of the user's with that name takes its place.
     pub fn models(&self) -> Vec<ModelInfo> {
-        let mut models: Vec<ModelInfo> = self.models.iter().map(|(alias, model)| info(alias, model)).collect();
+        let mut models: Vec<ModelInfo> = self
+            .models
+            .iter()
+            .map(|(alias, model)| info(alias, model))
+            .collect();
         if !self.models.contains_key(DEMO_MODEL) {
             models.push(demo_info());
         }
@@ -121,7 +125,11 @@ impl Registry {
     fn make(&self, alias: &str) -> Result<Arc<dyn ModelClient>, Fault> {
         let Some(model) = self.models.get(alias) else {
             if alias == DEMO_MODEL {
-                return Ok(Arc::new(self.scripted(demo_info(), None, STREAM_IDLE_TIMEOUT)?));
+                return Ok(Arc::new(self.scripted(
+                    demo_info(),
+                    None,
+                    STREAM_IDLE_TIMEOUT,
+                )?));
             }
             return Err(self.unknown(alias));
         };
@@ -134,30 +142,52 @@ impl Registry {
             ));
         };
         match provider.wire {
-            Wire::Scripted => {
-                Ok(Arc::new(self.scripted(info, provider.script.as_deref(), provider.idle_timeout)?))
-            }
+            Wire::Scripted => Ok(Arc::new(self.scripted(
+                info,
+                provider.script.as_deref(),
+                provider.idle_timeout,
+            )?)),
             Wire::Chat => {
-                let client = ChatClient::new(info, provider, model, self.http.clone())
-                    .map_err(|why| unusable(alias, &format!("provider `{}`: {why}", model.provider)))?;
+                let client =
+                    ChatClient::new(info, provider, model, self.http.clone()).map_err(|why| {
+                        unusable(alias, &format!("provider `{}`: {why}", model.provider))
+                    })?;
                 Ok(Arc::new(client))
             }
         }
     }
 
-    fn scripted(&self, info: ModelInfo, own: Option<&Path>, idle_timeout: Duration) -> Result<ScriptedClient, Fault> {
+    fn scripted(
+        &self,
+        info: ModelInfo,
+        own: Option<&Path>,
+        idle_timeout: Duration,
+    ) -> Result<ScriptedClient, Fault> {
         let script = match self.scripts.env_script.as_deref().or(own) {
-            None => Script::parse(scripted::DEMO, Some(Format::Yaml))
-                .map_err(|error| unusable(&info.id, &format!("its built-in script cannot be played: {error}")))?,
+            None => Script::parse(scripted::DEMO, Some(Format::Yaml)).map_err(|error| {
+                unusable(
+                    &info.id,
+                    &format!("its built-in script cannot be played: {error}"),
+                )
+            })?,
             Some(path) => {
                 let text = (self.scripts.read)(path).map_err(|error| {
-                    unusable(&info.id, &format!("its script {} cannot be read: {error}", path.display()))
+                    unusable(
+                        &info.id,
+                        &format!("its script {} cannot be read: {error}", path.display()),
+                    )
                 })?;
-                Script::parse(&text, Format::of_path(path))
-                    .map_err(|error| unusable(&info.id, &format!("its script {}: {error}", path.display())))?
+                Script::parse(&text, Format::of_path(path)).map_err(|error| {
+                    unusable(&info.id, &format!("its script {}: {error}", path.display()))
+                })?
             }
         };
-        Ok(ScriptedClient::new(info, script, idle_timeout, self.scripts.trace.clone()))
+        Ok(ScriptedClient::new(
+            info,
+            script,
+            idle_timeout,
+            self.scripts.trace.clone(),
+        ))
     }
 
     fn unknown(&self, alias: &str) -> Fault {
@@ -166,8 +196,15 @@ impl Registry {
             .keys()
             .map(String::as_str)
             .chain([DEMO_MODEL])
-            .map(|known| (distance(&alias.to_lowercase(), &known.to_lowercase()), known))
-            .filter(|(distance, known)| *distance <= MAX_DISTANCE || (alias.len() > 2 && known.contains(alias)))
+            .map(|known| {
+                (
+                    distance(&alias.to_lowercase(), &known.to_lowercase()),
+                    known,
+                )
+            })
+            .filter(|(distance, known)| {
+                *distance <= MAX_DISTANCE || (alias.len() > 2 && known.contains(alias))
+            })
             .collect();
         near.sort_unstable();
         near.dedup_by_key(|(_, known)| *known);
@@ -176,18 +213,28 @@ impl Registry {
             [] => "add [models.NAME] to config.toml, or choose one of model/list".to_owned(),
             near => format!("did you mean {}?", near.join(" or ")),
         };
-        Fault::new(ErrorKind::ModelUnknown, format!("there is no model `{alias}`: {hint}")).with("near", near)
+        Fault::new(
+            ErrorKind::ModelUnknown,
+            format!("there is no model `{alias}`: {hint}"),
+        )
+        .with("near", near)
     }
 }
 
 fn unusable(alias: &str, why: &str) -> Fault {
-    Fault::new(ErrorKind::ModelNotConfigured, format!("model `{alias}` cannot be used: {why}"))
+    Fault::new(
+        ErrorKind::ModelNotConfigured,
+        format!("model `{alias}` cannot be used: {why}"),
+    )
 }
 
 fn info(alias: &str, model: &ModelConfig) -> ModelInfo {
     ModelInfo {
         id: alias.to_owned(),
-        name: model.display_name.clone().unwrap_or_else(|| model.model.clone()),
+        name: model
+            .display_name
+            .clone()
+            .unwrap_or_else(|| model.model.clone()),
         provider: model.provider.clone(),
         max_context_size: model.max_context_size,
         capabilities: model.capabilities.clone(),
@@ -214,7 +261,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut corner = i;
         row[0] = i + 1;
         for (j, cb) in b.iter().enumerate() {
-            let here = (corner + usize::from(ca != *cb)).min(row[j] + 1).min(row[j + 1] + 1);
+            let here = (corner + usize::from(ca != *cb))
+                .min(row[j] + 1)
+                .min(row[j + 1] + 1);
             corner = row[j + 1];
             row[j + 1] = here;
         }
@@ -224,4 +273,4 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 #[path = "registry_tests.rs"]
-mod tests;
+pub(crate) mod tests;

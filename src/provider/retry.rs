@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::error::{ErrorClass, ProviderError};
-use crate::kernel::limits::{MAX_DECODE_ATTEMPTS, MAX_STREAM_RECONNECTS, RETRY_BASE, RETRY_MAX, RETRY_SERVER_MAX};
+use crate::kernel::limits::{
+    MAX_DECODE_ATTEMPTS, MAX_STREAM_RECONNECTS, RETRY_BASE, RETRY_MAX, RETRY_SERVER_MAX,
+};
 use crate::kernel::time::Timestamp;
 
 /// What follows a failed request.
@@ -30,7 +32,12 @@ pub struct Budget {
 impl Budget {
     /// For a step that may send `max_attempts` requests, the first included; 0 counts as 1.
     pub fn new(max_attempts: u32) -> Self {
-        Self { max_attempts: max_attempts.max(1), n_failed: 0, n_cut: 0, n_undecodable: 0 }
+        Self {
+            max_attempts: max_attempts.max(1),
+            n_failed: 0,
+            n_cut: 0,
+            n_undecodable: 0,
+        }
     }
 
     /// Requests the step may send. Streams that broke off after they had begun come on top, up to a limit of their own.
@@ -39,18 +46,30 @@ impl Budget {
     }
 
     /// Counts a failure and decides. `begun` is true where a delta had come, `jitter` is from 0 to 1.
-    pub fn decide(&mut self, error: &ProviderError, begun: bool, jitter: f64, now: Timestamp) -> Decision {
+    pub fn decide(
+        &mut self,
+        error: &ProviderError,
+        begun: bool,
+        jitter: f64,
+        now: Timestamp,
+    ) -> Decision {
         if let Some(wait) = error.retry_after
             && wait > RETRY_SERVER_MAX
             && waits_help(error.class)
         {
             let ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
-            return Decision::GiveUp { retry_at: Some(now.plus_ms(ms)) };
+            return Decision::GiveUp {
+                retry_at: Some(now.plus_ms(ms)),
+            };
         }
         if !error.retryable() {
             return Decision::GiveUp { retry_at: None };
         }
-        let cut = begun && matches!(error.class, ErrorClass::StreamInterrupted | ErrorClass::Connection);
+        let cut = begun
+            && matches!(
+                error.class,
+                ErrorClass::StreamInterrupted | ErrorClass::Connection
+            );
         if cut {
             self.n_cut += 1;
         } else {
@@ -82,7 +101,10 @@ fn backoff(n: u32, jitter: f64) -> Duration {
 }
 
 fn waits_help(class: ErrorClass) -> bool {
-    matches!(class, ErrorClass::RateLimit | ErrorClass::Overloaded | ErrorClass::QuotaExhausted)
+    matches!(
+        class,
+        ErrorClass::RateLimit | ErrorClass::Overloaded | ErrorClass::QuotaExhausted
+    )
 }
 
 #[cfg(test)]
@@ -107,8 +129,9 @@ mod tests {
     #[test]
     fn pauses_grow_and_end() {
         let mut budget = Budget::new(10);
-        let pauses: Vec<_> =
-            (0..10).map(|_| ms(budget.decide(&error(ErrorClass::Overloaded), false, 0.0, Timestamp(0)))).collect();
+        let pauses: Vec<_> = (0..10)
+            .map(|_| ms(budget.decide(&error(ErrorClass::Overloaded), false, 0.0, Timestamp(0))))
+            .collect();
         let wanted = [500, 1000, 2000, 4000, 8000, 16000, 32000, 32000, 32000].map(Some);
         assert_eq!(pauses[..9], wanted);
         assert_eq!(pauses[9], None);
@@ -117,7 +140,8 @@ mod tests {
     #[test]
     fn jitter_adds_up_to_a_quarter() {
         for (jitter, pause) in [(0.0, 500), (0.5, 562), (1.0, 625), (7.0, 625)] {
-            let decision = Budget::new(2).decide(&error(ErrorClass::RateLimit), false, jitter, Timestamp(0));
+            let decision =
+                Budget::new(2).decide(&error(ErrorClass::RateLimit), false, jitter, Timestamp(0));
             assert_eq!(ms(decision), Some(pause));
         }
     }
@@ -125,17 +149,49 @@ mod tests {
     #[test]
     fn the_servers_wish_wins_and_a_long_one_ends_it() {
         for (class, wait, decision) in [
-            (ErrorClass::RateLimit, 2, Decision::After(Duration::from_secs(2))),
-            (ErrorClass::RateLimit, 0, Decision::After(Duration::from_millis(500))),
-            (ErrorClass::Overloaded, 300, Decision::After(Duration::from_secs(300))),
-            (ErrorClass::RateLimit, 3600, Decision::GiveUp { retry_at: Some(Timestamp(3_600_007)) }),
-            (ErrorClass::QuotaExhausted, 3600, Decision::GiveUp { retry_at: Some(Timestamp(3_600_007)) }),
-            (ErrorClass::QuotaExhausted, 2, Decision::GiveUp { retry_at: None }),
+            (
+                ErrorClass::RateLimit,
+                2,
+                Decision::After(Duration::from_secs(2)),
+            ),
+            (
+                ErrorClass::RateLimit,
+                0,
+                Decision::After(Duration::from_millis(500)),
+            ),
+            (
+                ErrorClass::Overloaded,
+                300,
+                Decision::After(Duration::from_secs(300)),
+            ),
+            (
+                ErrorClass::RateLimit,
+                3600,
+                Decision::GiveUp {
+                    retry_at: Some(Timestamp(3_600_007)),
+                },
+            ),
+            (
+                ErrorClass::QuotaExhausted,
+                3600,
+                Decision::GiveUp {
+                    retry_at: Some(Timestamp(3_600_007)),
+                },
+            ),
+            (
+                ErrorClass::QuotaExhausted,
+                2,
+                Decision::GiveUp { retry_at: None },
+            ),
             (ErrorClass::Auth, 3600, Decision::GiveUp { retry_at: None }),
         ] {
             let mut error = error(class);
             error.retry_after = Some(Duration::from_secs(wait));
-            assert_eq!(Budget::new(10).decide(&error, false, 0.0, Timestamp(7)), decision, "{class:?} {wait}");
+            assert_eq!(
+                Budget::new(10).decide(&error, false, 0.0, Timestamp(7)),
+                decision,
+                "{class:?} {wait}"
+            );
         }
     }
 
@@ -156,16 +212,30 @@ mod tests {
             ("cancelled", ErrorClass::Cancelled, false, 10, 0),
         ] {
             let mut budget = Budget::new(max_attempts);
-            let n = std::iter::repeat_with(|| ms(budget.decide(&error(class), begun, 0.0, Timestamp(0))))
-                .take_while(Option::is_some)
-                .count();
+            let n = std::iter::repeat_with(|| {
+                ms(budget.decide(&error(class), begun, 0.0, Timestamp(0)))
+            })
+            .take_while(Option::is_some)
+            .count();
             assert_eq!(n, n_pauses, "{what}");
         }
         let mut budget = Budget::new(2);
         for _ in 0..5 {
-            assert!(ms(budget.decide(&error(ErrorClass::StreamInterrupted), true, 0.0, Timestamp(0))).is_some());
+            assert!(
+                ms(budget.decide(
+                    &error(ErrorClass::StreamInterrupted),
+                    true,
+                    0.0,
+                    Timestamp(0)
+                ))
+                .is_some()
+            );
         }
-        assert!(ms(budget.decide(&error(ErrorClass::Overloaded), false, 0.0, Timestamp(0))).is_some());
-        assert!(ms(budget.decide(&error(ErrorClass::Overloaded), false, 0.0, Timestamp(0))).is_none());
+        assert!(
+            ms(budget.decide(&error(ErrorClass::Overloaded), false, 0.0, Timestamp(0))).is_some()
+        );
+        assert!(
+            ms(budget.decide(&error(ErrorClass::Overloaded), false, 0.0, Timestamp(0))).is_none()
+        );
     }
 }

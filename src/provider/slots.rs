@@ -76,7 +76,10 @@ struct Open {
 impl CallSlots {
     /// No calls yet.
     pub(crate) fn new(repetition: Repetition) -> Self {
-        Self { repetition, ..Self::default() }
+        Self {
+            repetition,
+            ..Self::default()
+        }
     }
 
     /// True once a call is known.
@@ -86,7 +89,9 @@ impl CallSlots {
 
     /// True where a call's arguments are not whole JSON.
     pub(crate) fn any_unfinished(&self) -> bool {
-        self.calls.iter().any(|call| call.slot.is_none() || call.scan.is_cut())
+        self.calls
+            .iter()
+            .any(|call| call.slot.is_none() || call.scan.is_cut())
     }
 
     /// Pieces that belonged to no call.
@@ -108,7 +113,13 @@ impl CallSlots {
 
     /// Takes a piece as a server sent it.
     pub(crate) fn feed(&mut self, piece: CallPiece, out: &mut Vec<Delta>) {
-        let CallPiece { index, id, name, arguments, extras } = piece;
+        let CallPiece {
+            index,
+            id,
+            name,
+            arguments,
+            extras,
+        } = piece;
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.trim().is_empty());
         let Some(at) = self.find(index.as_ref(), id.as_deref(), name.as_deref()) else {
@@ -157,11 +168,20 @@ impl CallSlots {
     }
 
     fn find(&self, index: Option<&Index>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
-        let by_id = |id: &str| self.calls.iter().rposition(|call| call.id.as_deref() == Some(id));
-        let by_index = |index: &Index| self.calls.iter().rposition(|call| call.indices.contains(index));
+        let by_id = |id: &str| {
+            self.calls
+                .iter()
+                .rposition(|call| call.id.as_deref() == Some(id))
+        };
+        let by_index = |index: &Index| {
+            self.calls
+                .iter()
+                .rposition(|call| call.indices.contains(index))
+        };
         match (index, id) {
             (Some(index), Some(id)) => by_id(id).or_else(|| {
-                by_index(index).filter(|&at| self.calls[at].id.is_none() && !self.is_followed_by(at, name))
+                by_index(index)
+                    .filter(|&at| self.calls[at].id.is_none() && !self.is_followed_by(at, name))
             }),
             (Some(index), None) => match by_index(index) {
                 Some(at) => Some(at).filter(|&at| !self.is_followed_by(at, name)),
@@ -188,7 +208,11 @@ impl CallSlots {
     }
 
     fn add(&mut self, index: Option<Index>, id: Option<String>) -> usize {
-        self.calls.push(Open { indices: index.into_iter().collect(), id, ..Open::default() });
+        self.calls.push(Open {
+            indices: index.into_iter().collect(),
+            id,
+            ..Open::default()
+        });
         self.last = Some(self.calls.len() - 1);
         self.calls.len() - 1
     }
@@ -199,7 +223,12 @@ impl CallSlots {
         let call = &mut self.calls[at];
         call.slot = Some(slot);
         let extras = std::mem::take(&mut call.extras);
-        out.push(Delta::CallStarted { slot, provider_id: call.id.clone(), name, extras });
+        out.push(Delta::CallStarted {
+            slot,
+            provider_id: call.id.clone(),
+            name,
+            extras,
+        });
         if !call.held.is_empty() {
             let text = match self.repetition {
                 Repetition::Pieces => std::mem::take(&mut call.held),

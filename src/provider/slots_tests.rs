@@ -32,7 +32,12 @@ fn play(repetition: Repetition, pieces: &Value) -> (Vec<String>, usize, bool) {
     let mut calls: Vec<String> = Vec::new();
     for delta in out {
         match delta {
-            Delta::CallStarted { slot, provider_id, name, .. } => {
+            Delta::CallStarted {
+                slot,
+                provider_id,
+                name,
+                ..
+            } => {
                 assert_eq!(slot, calls.len(), "slots count from 0");
                 calls.push(format!("{name}#{} ", provider_id.unwrap_or_default()));
             }
@@ -54,14 +59,22 @@ fn pieces_find_their_call() {
         (
             "headers, then interleaved arguments",
             json!([
-                [0, "a", "Read", ""], [1, "b", "Grep", ""],
-                [0, null, null, "{\"p\":"], [1, null, null, "{\"q\":"], [0, null, null, "1}"], [1, null, null, "2}"]
+                [0, "a", "Read", ""],
+                [1, "b", "Grep", ""],
+                [0, null, null, "{\"p\":"],
+                [1, null, null, "{\"q\":"],
+                [0, null, null, "1}"],
+                [1, null, null, "2}"]
             ]),
             vec!["Read#a {\"p\":1}", "Grep#b {\"q\":2}"],
         ),
         (
             "arguments before the name",
-            json!([[0, null, null, "{\"p\""], [0, null, "", ":"], [0, "a", "Read", "1}"]]),
+            json!([
+                [0, null, null, "{\"p\""],
+                [0, null, "", ":"],
+                [0, "a", "Read", "1}"]
+            ]),
             vec!["Read#a {\"p\":1}"],
         ),
         (
@@ -76,31 +89,61 @@ fn pieces_find_their_call() {
         ),
         (
             "no numbers, ids in each piece",
-            json!([[null, "a", "Read", "{"], [null, "b", "Grep", "{"], [null, "a", null, "}"], [null, "b", null, "}"]]),
+            json!([
+                [null, "a", "Read", "{"],
+                [null, "b", "Grep", "{"],
+                [null, "a", null, "}"],
+                [null, "b", null, "}"]
+            ]),
             vec!["Read#a {}", "Grep#b {}"],
         ),
         (
             "neither numbers nor ids",
-            json!([[null, null, "Read", "{"], [null, null, null, "}"], [null, null, "Grep", "{}"]]),
+            json!([
+                [null, null, "Read", "{"],
+                [null, null, null, "}"],
+                [null, null, "Grep", "{}"]
+            ]),
             vec!["Read# {}", "Grep# {}"],
         ),
         (
             "gaps make no phantom",
-            json!([[0, "a", "Read", "{}"], [3, "b", "Grep", "{}"], [7, "c", "Glob", "{}"]]),
+            json!([
+                [0, "a", "Read", "{}"],
+                [3, "b", "Grep", "{}"],
+                [7, "c", "Glob", "{}"]
+            ]),
             vec!["Read#a {}", "Grep#b {}", "Glob#c {}"],
         ),
         (
             "the number changes after the head",
-            json!([[0, "a", "Read", null], [1, null, null, "{\"p\":"], [1, null, null, "1}"]]),
+            json!([
+                [0, "a", "Read", null],
+                [1, null, null, "{\"p\":"],
+                [1, null, null, "1}"]
+            ]),
             vec!["Read#a {\"p\":1}"],
         ),
         (
             "the number changes, the id tells",
-            json!([[0, "a", "Read", "{"], [1, "b", "Grep", "{"], [5, "a", null, "}"], [6, "b", null, "}"]]),
+            json!([
+                [0, "a", "Read", "{"],
+                [1, "b", "Grep", "{"],
+                [5, "a", null, "}"],
+                [6, "b", null, "}"]
+            ]),
             vec!["Read#a {}", "Grep#b {}"],
         ),
-        ("numbers as text", json!([["x", "a", "Read", "{"], ["x", null, null, "}"]]), vec!["Read#a {}"]),
-        ("an object", json!([[0, "a", "Read", {"p": 1}]]), vec!["Read#a {\"p\":1}"]),
+        (
+            "numbers as text",
+            json!([["x", "a", "Read", "{"], ["x", null, null, "}"]]),
+            vec!["Read#a {}"],
+        ),
+        (
+            "an object",
+            json!([[0, "a", "Read", {"p": 1}]]),
+            vec!["Read#a {\"p\":1}"],
+        ),
         (
             "empty names and ids later on",
             json!([[0, "a", "Read", "{"], [0, "", "", "}"]]),
@@ -113,12 +156,20 @@ fn pieces_find_their_call() {
         ),
         (
             "the whole again at the end",
-            json!([[0, "a", "Read", "{\"p\":"], [0, null, null, "1}"], [0, null, null, "{\"p\":1}"]]),
+            json!([
+                [0, "a", "Read", "{\"p\":"],
+                [0, null, null, "1}"],
+                [0, null, null, "{\"p\":1}"]
+            ]),
             vec!["Read#a {\"p\":1}"],
         ),
         (
             "an empty object first",
-            json!([[0, "a", "Read", "{}"], [0, null, null, "{\"p\":"], [0, null, null, "1}"]]),
+            json!([
+                [0, "a", "Read", "{}"],
+                [0, null, null, "{\"p\":"],
+                [0, null, null, "1}"]
+            ]),
             vec!["Read#a {\"p\":1}"],
         ),
         (
@@ -126,7 +177,11 @@ fn pieces_find_their_call() {
             json!([[0, "a", "Read", "{\"p\":\"}\\\"{"], [0, null, null, "\"}"]]),
             vec!["Read#a {\"p\":\"}\\\"{\"}"],
         ),
-        ("a late id", json!([[0, null, "Read", "{"], [0, "a", null, "}"]]), vec!["Read# {}"]),
+        (
+            "a late id",
+            json!([[0, null, "Read", "{"], [0, "a", null, "}"]]),
+            vec!["Read# {}"],
+        ),
     ] {
         let (got, orphans, unfinished) = play(Repetition::Pieces, &pieces);
         assert_eq!(got, calls, "{what}");
@@ -136,15 +191,24 @@ fn pieces_find_their_call() {
 
 #[test]
 fn cumulative_arguments_come_out_once() {
-    let pieces = json!([[0, "a", "Read", "{\"p\""], [0, null, null, "{\"p\":1"], [0, null, null, "{\"p\":1}"]]);
-    assert_eq!(play(Repetition::Cumulative, &pieces).0, ["Read#a {\"p\":1}"]);
+    let pieces = json!([
+        [0, "a", "Read", "{\"p\""],
+        [0, null, null, "{\"p\":1"],
+        [0, null, null, "{\"p\":1}"]
+    ]);
+    assert_eq!(
+        play(Repetition::Cumulative, &pieces).0,
+        ["Read#a {\"p\":1}"]
+    );
     let early = json!([[0, null, null, "{"], [0, "a", "Read", "{\"p\":1}"]]);
     assert_eq!(play(Repetition::Cumulative, &early).0, ["Read#a {\"p\":1}"]);
 }
 
 #[test]
 fn orphans_are_counted_and_cut_calls_seen() {
-    let (calls, orphans, unfinished) =
-        play(Repetition::Pieces, &json!([[null, null, null, "{}"], [0, "a", "Read", "{\"p\":"]]));
+    let (calls, orphans, unfinished) = play(
+        Repetition::Pieces,
+        &json!([[null, null, null, "{}"], [0, "a", "Read", "{\"p\":"]]),
+    );
     assert_eq!((calls.len(), orphans, unfinished), (1, 1, true));
 }

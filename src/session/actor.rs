@@ -329,14 +329,7 @@ impl Actor {
     }
 
     fn check_model(&self) -> Result<(), Fault> {
-        if let Some(broken) = &self.deps.config.broken {
-            return Err(Fault::new(
-                ErrorKind::ConfigInvalid,
-                format!("the configuration can't be read; mend {}: {}", broken.file.display(), broken.message),
-            )
-            .with("file", broken.file.display().to_string())
-            .with("line", broken.line));
-        }
+        self.deps.check_config()?;
         self.model().map(|_| ())
     }
 

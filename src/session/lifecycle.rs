@@ -335,6 +335,24 @@ impl Sessions {
         self.deps.config.default_model.clone()
     }
 
+    /// Whether a model could be used now, as far as can be said without asking its provider.
+    ///
+    /// # Errors
+    /// `model_unknown`, `model_not_configured` with what to write where.
+    pub fn check_model(&self, alias: &str) -> Result<(), Fault> {
+        self.deps.models.get(alias).map(|_| ())
+    }
+
+    /// The model that new sessions get, where it could be used now.
+    ///
+    /// # Errors
+    /// See [`Sessions::check_model`]; `config_invalid` where the configuration can't be read.
+    pub fn check_default_model(&self) -> Result<String, Fault> {
+        self.deps.check_config()?;
+        let alias = self.deps.models.default_alias()?;
+        self.check_model(alias).map(|()| alias.to_owned())
+    }
+
     /// Sessions that are loaded.
     pub fn loaded_count(&self) -> usize {
         self.deps.loaded.lock().len()
@@ -431,6 +449,15 @@ impl Deps {
         }
         let next_turn = session.turn_count.max(highest_turn(&dir)) + 1;
         Ok(self.start(Parts { session, script, agent, journal, lock, dir, next_turn }))
+    }
+
+    /// No turn may run on a configuration that can't be read: its deny rules are not known.
+    pub(super) fn check_config(&self) -> Result<(), Fault> {
+        let Some(broken) = &self.config.broken else { return Ok(()) };
+        let message =
+            format!("the configuration can't be read; mend {}: {}", broken.file.display(), broken.message);
+        let file = broken.file.display().to_string();
+        Err(Fault::new(ErrorKind::ConfigInvalid, message).with("file", file).with("line", broken.line))
     }
 
     /// A model must exist; whether it can be used is said when a turn starts.

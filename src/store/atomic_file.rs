@@ -15,7 +15,7 @@ pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), Fs
     write_on(&RealDisk, path, bytes, durability)
 }
 
-/// As [`write`], on a given disk.
+/// As [`write()`], on a given disk.
 pub fn write_on(
     disk: &dyn Disk,
     path: &Path,

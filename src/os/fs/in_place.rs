@@ -5,8 +5,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
-
 use super::read::{OPEN_FLAGS, open_regular};
 use super::replace::changed;
 use super::{
@@ -85,17 +83,23 @@ fn save(file: &mut File, path: &Path, options: &ReplaceOptions<'_>) -> Result<Ba
 }
 
 /// Takes the disk space that growth needs before anything is overwritten, so that a full disk leaves the file alone.
+#[cfg(target_os = "linux")]
 fn reserve(file: &File, old_len: u64, new_len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
     if new_len <= old_len {
         return Ok(());
     }
     match fallocate(file, FallocateFlags::KEEP_SIZE, old_len, new_len - old_len) {
-        Err(
-            error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG),
-        ) => Err(error.into()),
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
         // Not every file system can reserve; the write itself will tell.
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _old_len: u64, _new_len: u64) -> io::Result<()> {
+    Ok(())
 }
 
 fn write_over(
@@ -129,17 +133,12 @@ fn restore(file: &mut File, backup: Backup) -> Result<(), Option<PathBuf>> {
     match backup {
         Backup::Memory(bytes) => put_back(&bytes).map_err(|_| None),
         Backup::File(mut temp) => {
-            let read_back = super::read(temp.path());
-            match read_back
-                .map_err(|error| error.source)
-                .and_then(|bytes| put_back(&bytes))
-            {
-                Ok(()) => Ok(()),
-                Err(_) => {
-                    temp.mark_renamed();
-                    Err(Some(temp.path().to_owned()))
-                }
+            let saved = super::read(temp.path()).map_err(|error| error.source);
+            if saved.and_then(|bytes| put_back(&bytes)).is_ok() {
+                return Ok(());
             }
+            temp.mark_renamed();
+            Err(Some(temp.path().to_owned()))
         }
     }
 }

@@ -65,7 +65,7 @@ impl Inner {
                 .map(|child| child.pid.as_raw_nonzero().get())
                 .collect()
         };
-        let strangers = super::table::own_children().unwrap_or_default();
+        let strangers = super::table::children_of(std::process::id() as i32);
         for pid in strangers
             .into_iter()
             .filter(|pid| !registered.contains(pid))

@@ -201,11 +201,7 @@ impl Inner {
     fn restore_limit(&self, pid: Pid) {
         if let Some(OriginalLimit(limit)) = &self.child_limit {
             // A child that has exited already needs none.
-            let _ = rustix::process::prlimit(
-                Some(pid),
-                rustix::process::Resource::Nofile,
-                limit.clone(),
-            );
+            let _ = rustix::process::prlimit(Some(pid), rustix::process::Resource::Nofile, *limit);
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::member::Members;
 use super::scanner::Scanner;
 use super::state::{Evidence, Phase, Proc};
-use super::table::{ProcessKey, Snapshot};
+use super::table::{ProcessKey, Snapshot, walk_tree};
 use super::{Exit, Status};
 
 /// How long output is taken after the end of a child, in all: what is written later is nobody's.
@@ -18,10 +18,6 @@ pub const DRAIN: Duration = Duration::from_millis(250);
 
 /// Grace of processes that a child leaves running in its group when it exits by itself.
 pub const SURVIVOR_GRACE: Duration = Duration::from_secs(1);
-
-/// How long a stop waits for the look at the process table before it sends the first signal. The look finds
-/// descendants while their parents still live; the signal must not be late for it.
-const HEAD_START: Duration = Duration::from_millis(8);
 
 /// How long processes may take to vanish after KILL. One stuck in the kernel may never do so.
 const AFTER_KILL: Duration = Duration::from_millis(200);
@@ -85,50 +81,68 @@ async fn drain(proc: &Proc) {
 /// Ends the leader, its group, and every descendant that can be found: TERM, the grace that was asked for, KILL.
 /// The leader's status is not taken, so its id stays ours all the while.
 async fn end_tree(proc: &Proc, scanner: &Scanner) {
-    let mut kill_at = proc.kill_at.subscribe();
     let has_grace = proc.kill_at().is_some_and(|at| at > Instant::now());
-    let mut scan = Box::pin(scanner.snapshot());
-    let early = timeout(HEAD_START, &mut scan).await.ok();
+    // Before the first signal: once a parent is dead its children can only be found by their marks.
+    let tree = walk_tree(proc.pid.as_raw_nonzero().get());
     let mut members = Members::default();
+    members.update(&tree.all());
     if has_grace {
         proc.signal_group(Signal::TERM, Evidence::LeaderHolds);
         // A stopped process takes the first signal only when it goes on.
         proc.signal_group(Signal::CONT, Evidence::LeaderHolds);
+        give_grace(proc, scanner, &tree, &mut members).await;
     } else {
         proc.signal_group(Signal::KILL, Evidence::LeaderHolds);
+        members.signal(Signal::KILL, |_| true);
+        let snapshot = scanner.snapshot().await;
+        members.update(&tree_of(proc, &snapshot, &members));
     }
-    let mut snapshot = match early {
-        Some(snapshot) => snapshot,
-        None => scan.await,
-    };
-    while has_grace {
-        let added = members.update(&tree_of(proc, &snapshot, &members));
-        let group = proc.pid.as_raw_nonzero().get();
-        let strays =
-            |key: ProcessKey| added.contains(&key) && snapshot.group_of(key) != Some(group);
+    kill_tree(proc, scanner, &mut members).await;
+}
+
+/// Waits until everybody has ended or the grace is over. The group was asked to end; descendants outside it are asked
+/// here, each when it is first seen, beginning with those in `tree`.
+async fn give_grace(proc: &Proc, scanner: &Scanner, tree: &Snapshot, members: &mut Members) {
+    let mut kill_at = proc.kill_at.subscribe();
+    let group = proc.pid.as_raw_nonzero().get();
+    let ask_strays = |seen: &Snapshot, members: &Members, added: &[ProcessKey]| {
+        let strays = |key: ProcessKey| added.contains(&key) && seen.group_of(key) != Some(group);
         members.signal(Signal::TERM, strays);
         members.signal(Signal::CONT, strays);
+    };
+    ask_strays(tree, members, &tree.all());
+    loop {
+        let snapshot = tokio::select! {
+            biased;
+            snapshot = scanner.snapshot() => snapshot,
+            () = deadline(&mut kill_at) => return,
+        };
+        let added = members.update(&tree_of(proc, &snapshot, members));
+        ask_strays(&snapshot, members, &added);
         if proc.has_exited() && members.is_empty() {
-            break;
+            return;
         }
         tokio::select! {
             biased;
-            () = ended(proc, &members) => {}
-            () = deadline(&mut kill_at) => break,
+            () = ended(proc, members) => {}
+            () = deadline(&mut kill_at) => return,
         }
-        snapshot = scanner.snapshot().await;
     }
+}
+
+/// Kills whoever is left, in rounds, until nobody is or KILL has had its time.
+async fn kill_tree(proc: &Proc, scanner: &Scanner, members: &mut Members) {
     let give_up = Instant::now() + AFTER_KILL;
     loop {
         // Also when nobody was found: it costs nothing while the leader holds the id.
         proc.signal_group(Signal::KILL, Evidence::LeaderHolds);
-        members.update(&tree_of(proc, &snapshot, &members));
         members.signal(Signal::KILL, |_| true);
-        let all_ended = timeout(KILL_ROUND, ended(proc, &members)).await.is_ok();
+        let all_ended = timeout(KILL_ROUND, ended(proc, members)).await.is_ok();
         if Instant::now() >= give_up || (all_ended && members.is_empty()) {
             return;
         }
-        snapshot = scanner.snapshot().await;
+        let snapshot = scanner.snapshot().await;
+        members.update(&tree_of(proc, &snapshot, members));
     }
 }
 

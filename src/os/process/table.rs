@@ -101,6 +101,11 @@ impl Snapshot {
             .collect()
     }
 
+    /// All processes seen, but this one itself.
+    pub(super) fn all(&self) -> Vec<ProcessKey> {
+        self.select(|_| true)
+    }
+
     /// The group of a process seen in this snapshot.
     pub(super) fn group_of(&self, key: ProcessKey) -> Option<i32> {
         self.entries.get(&key.pid).map(|entry| entry.group)
@@ -119,24 +124,58 @@ impl Snapshot {
 #[cfg(target_os = "linux")]
 fn read_entry(pid: i32) -> Option<Entry> {
     let (state, mut entry) = read_stat(pid)?;
-    if matches!(state, b'Z' | b'X' | b'x') {
+    if is_dead(state) {
         return None;
     }
-    // A process of another user, or one that just ended, has no readable environment.
-    let env = read_proc(pid, "environ").ok();
+    let env = read_env(pid);
     entry.marked_env = env.filter(|block| value_in_block(block, OsStr::new(TASK_MARK)).is_some());
     Some(entry)
+}
+
+/// Reads the environment block of a process; `None` when it has none, or none for us.
+///
+/// For a moment within `exec` a process shows no environment. A descendant seen just then must not pass for a
+/// stranger, so this moment is waited out.
+#[cfg(target_os = "linux")]
+fn read_env(pid: i32) -> Option<Vec<u8>> {
+    const TRIES: usize = 40;
+    const PAUSE: std::time::Duration = std::time::Duration::from_micros(250);
+    for _ in 0..TRIES {
+        let env = read_proc(pid, "environ").ok()?;
+        if !env.is_empty() {
+            return Some(env);
+        }
+        if !is_within_exec(pid)? {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    None
+}
+
+/// Whether a process with an empty environment only has not got it yet.
+#[cfg(target_os = "linux")]
+fn is_within_exec(pid: i32) -> Option<bool> {
+    const IS_KERNEL_THREAD: u64 = 0x0020_0000;
+    let stat = read_proc(pid, "stat").ok()?;
+    let mut fields = fields_after_name(&stat)?;
+    let is_alive = !is_dead(*fields.next()?.as_bytes().first()?);
+    // `flags` is field 9, `env_end` field 51; the iterator stands before field 4.
+    let flags: u64 = fields.nth(9 - 4)?.parse().ok()?;
+    let env_end: u64 = fields.nth(51 - 10)?.parse().ok()?;
+    Some(is_alive && flags & IS_KERNEL_THREAD == 0 && env_end == 0)
+}
+
+#[cfg(target_os = "linux")]
+fn is_dead(state: u8) -> bool {
+    matches!(state, b'Z' | b'X' | b'x')
 }
 
 /// Reads the state letter and the entry of a process, zombies included.
 #[cfg(target_os = "linux")]
 fn read_stat(pid: i32) -> Option<(u8, Entry)> {
     let stat = read_proc(pid, "stat").ok()?;
-    // The command name stands in parentheses and may itself hold anything, parentheses and spaces too.
-    let after_name = &stat[memchr::memrchr(b')', &stat)? + 1..];
-    let mut fields = std::str::from_utf8(after_name)
-        .ok()?
-        .split_ascii_whitespace();
+    let mut fields = fields_after_name(&stat)?;
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
@@ -160,6 +199,18 @@ fn read_proc(pid: i32, name: &str) -> std::io::Result<Vec<u8>> {
     std::fs::read(format!("/proc/{pid}/{name}"))
 }
 
+/// The fields of a `stat` line from the third on.
+#[cfg(target_os = "linux")]
+fn fields_after_name(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
+    // The command name stands in parentheses and may itself hold anything, parentheses and spaces too.
+    let after_name = &stat[memchr::memrchr(b')', stat)? + 1..];
+    Some(
+        std::str::from_utf8(after_name)
+            .ok()?
+            .split_ascii_whitespace(),
+    )
+}
+
 /// Whether the process with this id is still the one meant. A zombie counts.
 #[cfg(target_os = "linux")]
 pub(super) fn is_current(key: ProcessKey) -> bool {
@@ -171,12 +222,15 @@ pub(super) fn is_current(_key: ProcessKey) -> bool {
     false
 }
 
-/// The ids of this process's children, zombies included. `None` where the system does not list them.
+/// The ids of a process's children, zombies included. Empty where the system does not list them.
 #[cfg(target_os = "linux")]
-pub(super) fn own_children() -> Option<Vec<i32>> {
+pub(super) fn children_of(pid: i32) -> Vec<i32> {
     let mut children = Vec::new();
-    for thread in std::fs::read_dir("/proc/self/task").ok()? {
-        let path = thread.ok()?.path().join("children");
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return children;
+    };
+    for thread in threads.flatten() {
+        let path = thread.path().join("children");
         // A thread that just ended has left its children to another, which may have been read before.
         let Ok(list) = crate::os::fs::read_to_string(&path) else {
             continue;
@@ -186,7 +240,34 @@ pub(super) fn own_children() -> Option<Vec<i32>> {
                 .filter_map(|pid| pid.parse::<i32>().ok()),
         );
     }
-    Some(children)
+    children
+}
+
+/// A live process and its live descendants, found by walking from parent to child: some 50 µs for each of them,
+/// however many others there are. Walks past no more than a few hundred.
+#[cfg(target_os = "linux")]
+pub(super) fn walk_tree(root: i32) -> Snapshot {
+    const MOST: usize = 512;
+    let mut entries = HashMap::new();
+    let mut pending = vec![root];
+    while let Some(pid) = pending.pop() {
+        if entries.len() >= MOST || entries.contains_key(&pid) {
+            continue;
+        }
+        if let Some((_, entry)) = read_stat(pid).filter(|(state, _)| !is_dead(*state)) {
+            entries.insert(pid, entry);
+            pending.extend(children_of(pid));
+        }
+    }
+    Snapshot {
+        entries,
+        is_supported: true,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn walk_tree(_root: i32) -> Snapshot {
+    Snapshot::default()
 }
 
 #[cfg(all(test, target_os = "linux"))]

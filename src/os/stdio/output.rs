@@ -76,10 +76,9 @@ fn poll_send(
     cx: &mut Context<'_>,
     bytes: &[u8],
 ) -> Poll<io::Result<usize>> {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     loop {
         let mut ready = ready!(socket.poll_write_ready(cx))?;
-        match ready.try_io(|fd| Ok(rustix::net::send(fd, bytes, flags)?)) {
+        match ready.try_io(|fd| Ok(rustix::net::send(fd, bytes, SendFlags::DONTWAIT)?)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(answer) => return Poll::Ready(answer),
             Err(_would_block) => {}

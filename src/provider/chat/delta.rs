@@ -7,7 +7,8 @@ use crate::provider::Delta;
 use crate::provider::slots::{Arguments, CallPiece, CallSlots, Index, Repetition};
 
 /// The fields in which servers send thinking, in the order in which they are looked for.
-pub(super) const REASONING_KEYS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
+pub(super) const REASONING_KEYS: [&str; 3] =
+    ["reasoning_content", "reasoning", "reasoning_details"];
 
 /// What an endpoint is like, as far as reading goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +83,10 @@ impl DeltaReader {
             _ => {}
         }
         if let Some(Value::Object(function)) = delta.remove("function_call") {
-            self.call(Map::from_iter([("function".to_owned(), Value::Object(function))]), out);
+            self.call(
+                Map::from_iter([("function".to_owned(), Value::Object(function))]),
+                out,
+            );
         }
     }
 
@@ -110,14 +114,19 @@ impl DeltaReader {
             Some(details @ Value::Array(_)) => details.take(),
             _ => Value::Null,
         };
-        let said = REASONING_KEYS.iter().find_map(|key| match delta.get_mut(*key) {
-            Some(Value::String(text)) => Some((*key, std::mem::take(text))),
-            _ => None,
-        });
+        let said = REASONING_KEYS
+            .iter()
+            .find_map(|key| match delta.get_mut(*key) {
+                Some(Value::String(text)) => Some((*key, std::mem::take(text))),
+                _ => None,
+            });
         let mut listed = String::new();
         if let Value::Array(entries) = details {
             for entry in entries {
-                for text in ["text", "summary"].iter().filter_map(|name| entry.get(*name)?.as_str()) {
+                for text in ["text", "summary"]
+                    .iter()
+                    .filter_map(|name| entry.get(*name)?.as_str())
+                {
                     listed.push_str(text);
                 }
                 self.keep_detail(entry);
@@ -126,16 +135,24 @@ impl DeltaReader {
         match said {
             Some((key, text)) => {
                 self.reasoning_key = Some(key);
-                out.push(Delta::Thinking { text, signature: None });
+                out.push(Delta::Thinking {
+                    text,
+                    signature: None,
+                });
             }
-            None if !listed.is_empty() => out.push(Delta::Thinking { text: listed, signature: None }),
+            None if !listed.is_empty() => out.push(Delta::Thinking {
+                text: listed,
+                signature: None,
+            }),
             None => {}
         }
     }
 
     /// Pieces of one entry come with the same type and number; their texts are joined.
     fn keep_detail(&mut self, entry: Value) {
-        let same = |held: &Value| held.get("type") == entry.get("type") && held.get("index") == entry.get("index");
+        let same = |held: &Value| {
+            held.get("type") == entry.get("type") && held.get("index") == entry.get("index")
+        };
         let (Some(Value::Object(held)), Value::Object(more)) =
             (self.details.last_mut().filter(|held| same(held)), &entry)
         else {
@@ -160,9 +177,16 @@ impl DeltaReader {
     /// Signed or encrypted thinking has to go back as it came: its entries become the block's signature.
     fn close_reasoning(&mut self, out: &mut Vec<Delta>) {
         let details = std::mem::take(&mut self.details);
-        let sealed = |entry: &Value| ["signature", "data"].iter().any(|name| entry.get(*name).is_some_and(Value::is_string));
+        let sealed = |entry: &Value| {
+            ["signature", "data"]
+                .iter()
+                .any(|name| entry.get(*name).is_some_and(Value::is_string))
+        };
         if details.iter().any(sealed) {
-            out.push(Delta::Thinking { text: String::new(), signature: Some(Value::Array(details).to_string()) });
+            out.push(Delta::Thinking {
+                text: String::new(),
+                signature: Some(Value::Array(details).to_string()),
+            });
         }
     }
 
@@ -172,7 +196,10 @@ impl DeltaReader {
             Some(Value::Object(function)) => function,
             _ => Map::new(),
         };
-        let index = call.remove("index").and_then(index).or_else(|| function.remove("index").and_then(index));
+        let index = call
+            .remove("index")
+            .and_then(index)
+            .or_else(|| function.remove("index").and_then(index));
         let text = |value: Option<Value>| match value {
             Some(Value::String(text)) => Some(text),
             _ => None,
@@ -224,9 +251,17 @@ mod tests {
             .iter()
             .map(|delta| match delta {
                 Delta::Text(text) => format!("text {text}"),
-                Delta::Thinking { text, signature: None } => format!("think {text}"),
-                Delta::Thinking { text, signature: Some(signature) } => format!("think {text} #{signature}"),
-                Delta::CallStarted { name, extras, .. } => format!("call {name} {}", Value::Object(extras.clone())),
+                Delta::Thinking {
+                    text,
+                    signature: None,
+                } => format!("think {text}"),
+                Delta::Thinking {
+                    text,
+                    signature: Some(signature),
+                } => format!("think {text} #{signature}"),
+                Delta::CallStarted { name, extras, .. } => {
+                    format!("call {name} {}", Value::Object(extras.clone()))
+                }
                 Delta::CallArguments { text, .. } => format!("args {text}"),
                 other => format!("{other:?}"),
             })
@@ -236,17 +271,48 @@ mod tests {
     #[test]
     fn dialects_of_content_and_thinking() {
         for (what, deltas, shown, key) in [
-            ("null content", vec![json!({"role": "assistant", "content": null}), json!({"content": "a"})], vec!["text a"], None),
-            ("content parts", vec![json!({"content": [{"type": "text", "text": "a"}, {"text": "b"}]})], vec!["text a", "text b"], None),
-            ("refusal", vec![json!({"refusal": "no"})], vec!["text no"], None),
+            (
+                "null content",
+                vec![
+                    json!({"role": "assistant", "content": null}),
+                    json!({"content": "a"}),
+                ],
+                vec!["text a"],
+                None,
+            ),
+            (
+                "content parts",
+                vec![json!({"content": [{"type": "text", "text": "a"}, {"text": "b"}]})],
+                vec!["text a", "text b"],
+                None,
+            ),
+            (
+                "refusal",
+                vec![json!({"refusal": "no"})],
+                vec!["text no"],
+                None,
+            ),
             (
                 "reasoning_content",
-                vec![json!({"reasoning_content": "a", "content": ""}), json!({"reasoning_content": null, "content": "b"})],
+                vec![
+                    json!({"reasoning_content": "a", "content": ""}),
+                    json!({"reasoning_content": null, "content": "b"}),
+                ],
                 vec!["think a", "text b"],
                 Some("reasoning_content"),
             ),
-            ("reasoning", vec![json!({"reasoning": "a"})], vec!["think a"], Some("reasoning")),
-            ("explicitly empty", vec![json!({"reasoning_content": ""}), json!({"content": "b"})], vec!["think ", "text b"], Some("reasoning_content")),
+            (
+                "reasoning",
+                vec![json!({"reasoning": "a"})],
+                vec!["think a"],
+                Some("reasoning"),
+            ),
+            (
+                "explicitly empty",
+                vec![json!({"reasoning_content": ""}), json!({"content": "b"})],
+                vec!["think ", "text b"],
+                Some("reasoning_content"),
+            ),
             (
                 "signed details",
                 vec![
@@ -255,30 +321,54 @@ mod tests {
                     json!({"reasoning_details": [{"type": "t", "index": 0, "signature": "S"}]}),
                     json!({"content": "x"}),
                 ],
-                vec!["think a", "think b", r#"think  #[{"type":"t","index":0,"text":"ab","signature":"S"}]"#, "text x"],
+                vec![
+                    "think a",
+                    "think b",
+                    r#"think  #[{"type":"t","index":0,"text":"ab","signature":"S"}]"#,
+                    "text x",
+                ],
                 Some("reasoning"),
             ),
             (
                 "plain details",
-                vec![json!({"reasoning_details": [{"type": "t", "text": "a"}]}), json!({"content": "x"})],
+                vec![
+                    json!({"reasoning_details": [{"type": "t", "text": "a"}]}),
+                    json!({"content": "x"}),
+                ],
                 vec!["think a", "text x"],
                 None,
             ),
             (
                 "unknown members of a call are kept",
-                vec![json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "extra_content": {"g": 1},
-                    "function": {"name": "Read", "arguments": "{}"}}]})],
+                vec![
+                    json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "extra_content": {"g": 1},
+                    "function": {"name": "Read", "arguments": "{}"}}]}),
+                ],
                 vec![r#"call Read {"extra_content":{"g":1}}"#, "args {}"],
                 None,
             ),
             (
                 "an index inside the function, arguments as an object",
-                vec![json!({"tool_calls": [{"function": {"index": 0, "name": "Read", "arguments": {"p": 1}}}]})],
+                vec![
+                    json!({"tool_calls": [{"function": {"index": 0, "name": "Read", "arguments": {"p": 1}}}]}),
+                ],
                 vec!["call Read {}", "args {\"p\":1}"],
                 None,
             ),
-            ("the old function_call", vec![json!({"function_call": {"name": "Read", "arguments": "{}"}})], vec!["call Read {}", "args {}"], None),
-            ("null arguments", vec![json!({"tool_calls": [{"index": 0, "function": {"name": "Read", "arguments": null}}]})], vec!["call Read {}"], None),
+            (
+                "the old function_call",
+                vec![json!({"function_call": {"name": "Read", "arguments": "{}"}})],
+                vec!["call Read {}", "args {}"],
+                None,
+            ),
+            (
+                "null arguments",
+                vec![
+                    json!({"tool_calls": [{"index": 0, "function": {"name": "Read", "arguments": null}}]}),
+                ],
+                vec!["call Read {}"],
+                None,
+            ),
         ] {
             let (out, reader) = read(Dialect::default(), &deltas);
             assert_eq!(show(&out), shown, "{what}");
@@ -289,9 +379,18 @@ mod tests {
 
     #[test]
     fn tags_are_split_where_asked_for() {
-        let deltas = [json!({"content": "<thi"}), json!({"content": "nk>a</think>b"})];
-        let inline = Dialect { inline_think: true, ..Dialect::default() };
+        let deltas = [
+            json!({"content": "<thi"}),
+            json!({"content": "nk>a</think>b"}),
+        ];
+        let inline = Dialect {
+            inline_think: true,
+            ..Dialect::default()
+        };
         assert_eq!(show(&read(inline, &deltas).0), ["think a", "text b"]);
-        assert_eq!(show(&read(Dialect::default(), &deltas).0), ["text <thi", "text nk>a</think>b"]);
+        assert_eq!(
+            show(&read(Dialect::default(), &deltas).0),
+            ["text <thi", "text nk>a</think>b"]
+        );
     }
 }

@@ -46,18 +46,37 @@ impl WireIds {
 
     /// The provider's id of a call.
     pub(super) fn get(&self, id: &ToolCallId) -> String {
-        self.0.get(id).cloned().unwrap_or_else(|| sanitized(id.as_str()))
+        self.0
+            .get(id)
+            .cloned()
+            .unwrap_or_else(|| sanitized(id.as_str()))
     }
 }
 
 fn wanted(call: &ModelCall) -> &str {
-    call.provider_id.as_deref().filter(|id| !id.is_empty()).unwrap_or(call.id.as_str())
+    call.provider_id
+        .as_deref()
+        .filter(|id| !id.is_empty())
+        .unwrap_or(call.id.as_str())
 }
 
 fn sanitized(id: &str) -> String {
-    let clean: String =
-        id.chars().take(MAX_CHARS).map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-    if clean.is_empty() { "call".to_owned() } else { clean }
+    let clean: String = id
+        .chars()
+        .take(MAX_CHARS)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if clean.is_empty() {
+        "call".to_owned()
+    } else {
+        clean
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +96,10 @@ mod tests {
             (vec!["call:a/b", "call_a_b"], vec!["call_a_b_2", "call_a_b"]),
             (vec!["a", "a", "a"], vec!["a", "a_2", "a_3"]),
             (vec!["", "x"], vec!["call_1", "x"]),
-            (vec![&*long, &*long], vec![&long[..64], &*format!("{}_2", &long[..62])]),
+            (
+                vec![&*long, &*long],
+                vec![&long[..64], &*format!("{}_2", &long[..62])],
+            ),
             (vec!["ä"], vec!["_"]),
         ] {
             let calls: Vec<ModelCall> = wanted
@@ -92,8 +114,16 @@ mod tests {
                 })
                 .collect();
             let ours: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-            let ids = WireIds::of(&[Arc::new(Message::Assistant { parts: vec![], calls, partial: false })]);
-            assert_eq!(ours.iter().map(|id| ids.get(id)).collect::<Vec<_>>(), got, "{wanted:?}");
+            let ids = WireIds::of(&[Arc::new(Message::Assistant {
+                parts: vec![],
+                calls,
+                partial: false,
+            })]);
+            assert_eq!(
+                ours.iter().map(|id| ids.get(id)).collect::<Vec<_>>(),
+                got,
+                "{wanted:?}"
+            );
         }
     }
 }

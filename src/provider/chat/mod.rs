@@ -103,7 +103,10 @@ impl ChatClient {
             http,
             seen_reasoning_key: Mutex::default(),
         };
-        Ok(Self { info, endpoint: Arc::new(endpoint) })
+        Ok(Self {
+            info,
+            endpoint: Arc::new(endpoint),
+        })
     }
 }
 
@@ -124,7 +127,11 @@ impl ModelClient for ChatClient {
 impl Endpoint {
     fn dialect(&self) -> Dialect {
         Dialect {
-            repetition: if self.compat.cumulative_args { Repetition::Cumulative } else { Repetition::Pieces },
+            repetition: if self.compat.cumulative_args {
+                Repetition::Cumulative
+            } else {
+                Repetition::Pieces
+            },
             inline_think: self.model.inline_think,
         }
     }
@@ -136,19 +143,28 @@ impl Endpoint {
             .flatten()
             .find(|key| !key.trim().is_empty());
         pinned.cloned().or_else(|| {
-            let seen = *self.seen_reasoning_key.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = *self
+                .seen_reasoning_key
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             seen.map(str::to_owned)
         })
     }
 
     fn saw_reasoning_key(&self, key: &'static str) {
-        *self.seen_reasoning_key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        *self
+            .seen_reasoning_key
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(key);
     }
 
     /// Whether the host is this one or below it.
     fn is_at(&self, domain: &str) -> bool {
         self.url.host_str().is_some_and(|host| {
-            host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+            host == domain
+                || host
+                    .strip_suffix(domain)
+                    .is_some_and(|rest| rest.ends_with('.'))
         })
     }
 }
@@ -159,7 +175,12 @@ impl Compat {
         for (name, value) in members {
             let wrong = |wanted: &str| format!("compat.{name} should be {wanted}");
             let flag = || value.as_bool().ok_or_else(|| wrong("true or false"));
-            let text = || value.as_str().map(str::to_owned).ok_or_else(|| wrong("text"));
+            let text = || {
+                value
+                    .as_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| wrong("text"))
+            };
             match name.as_str() {
                 "stream_usage" => compat.stream_usage = Some(flag()?),
                 "parallel_tool_calls" => compat.parallel_tool_calls = Some(flag()?),
@@ -172,7 +193,11 @@ impl Compat {
                     let items = value.as_array().ok_or_else(|| wrong("a list of names"))?;
                     compat.drop_params = items
                         .iter()
-                        .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong("a list of names")))
+                        .map(|item| {
+                            item.as_str()
+                                .map(str::to_owned)
+                                .ok_or_else(|| wrong("a list of names"))
+                        })
                         .collect::<Result<_, _>>()?;
                 }
                 _ => return Err(format!("compat.{name} is not known")),
@@ -185,12 +210,19 @@ impl Compat {
 fn url(provider: &ProviderConfig) -> Result<Url, String> {
     const PATH: &str = "/chat/completions";
     let base = provider.base_url.as_deref().unwrap_or(DEFAULT_BASE);
-    let mut url = Url::parse(base).map_err(|error| format!("base_url {base:?} is not a URL: {error}"))?;
+    let mut url =
+        Url::parse(base).map_err(|error| format!("base_url {base:?} is not a URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(format!("base_url {base:?} should begin with http:// or https://"));
+        return Err(format!(
+            "base_url {base:?} should begin with http:// or https://"
+        ));
     }
     let path = url.path().trim_end_matches('/').to_owned();
-    url.set_path(&if path.ends_with(PATH) { path } else { path + PATH });
+    url.set_path(&if path.ends_with(PATH) {
+        path
+    } else {
+        path + PATH
+    });
     if !provider.query.is_empty() {
         url.query_pairs_mut().extend_pairs(&provider.query);
     }
@@ -203,7 +235,8 @@ fn headers(provider: &ProviderConfig) -> Result<(HeaderMap, Vec<SecretString>), 
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let secret = |text: &str, what: &str| {
-        let mut value = HeaderValue::from_str(text).map_err(|_| format!("{what} has characters no header can hold"))?;
+        let mut value = HeaderValue::from_str(text)
+            .map_err(|_| format!("{what} has characters no header can hold"))?;
         value.set_sensitive(true);
         Ok::<_, String>(value)
     };
@@ -216,18 +249,24 @@ fn headers(provider: &ProviderConfig) -> Result<(HeaderMap, Vec<SecretString>), 
         }
     }
     for (name, value) in &provider.headers {
-        let value = value.as_ref().map_err(|why| format!("header {name}: {why}"))?;
+        let value = value
+            .as_ref()
+            .map_err(|why| format!("header {name}: {why}"))?;
         let text = value.expose_secret();
         if text.is_empty() {
             continue;
         }
-        let header: HeaderName = name.parse().map_err(|_| format!("header {name:?} has no valid name"))?;
+        let header: HeaderName = name
+            .parse()
+            .map_err(|_| format!("header {name:?} has no valid name"))?;
         headers.insert(header, secret(text, &format!("header {name}"))?);
         secrets.push(text.to_owned().into());
     }
     Ok((headers, secrets))
 }
 
+#[cfg(test)]
+mod fake;
 #[cfg(test)]
 #[path = "chat_tests.rs"]
 mod tests;

@@ -68,7 +68,10 @@ pub(super) fn body(endpoint: &Endpoint, request: &ModelRequest) -> Result<Body, 
     }
     merge(&mut body, &endpoint.extra_body);
     let max_output = body.get(max_tokens_field).and_then(Value::as_u64);
-    Ok(Body { json: serde_json::to_vec(&body)?, max_output })
+    Ok(Body {
+        json: serde_json::to_vec(&body)?,
+        max_output,
+    })
 }
 
 /// Puts the members of one object into another, deeply; other values are replaced.
@@ -103,12 +106,17 @@ fn max_output(endpoint: &Endpoint, request: &ModelRequest) -> Option<u64> {
             return Some(cap);
         }
     }
-    let left = endpoint.model.max_context_size.saturating_sub(estimate::request(request));
+    let left = endpoint
+        .model
+        .max_context_size
+        .saturating_sub(estimate::request(request));
     Some(cap.min(left)).filter(|max| *max >= MIN_OUTPUT.min(cap))
 }
 
 fn size(message: &Message) -> usize {
-    let (Message::User { parts, .. } | Message::Assistant { parts, .. } | Message::ToolResult { parts, .. }) = message;
+    let (Message::User { parts, .. }
+    | Message::Assistant { parts, .. }
+    | Message::ToolResult { parts, .. }) = message;
     parts
         .iter()
         .map(|part| match part {
@@ -120,7 +128,10 @@ fn size(message: &Message) -> usize {
 }
 
 fn effort(endpoint: &Endpoint, request: &ModelRequest) -> Option<String> {
-    let configured = request.effort.as_deref().or(endpoint.model.default_effort.as_deref());
+    let configured = request
+        .effort
+        .as_deref()
+        .or(endpoint.model.default_effort.as_deref());
     match configured {
         Some("off" | "on") => None,
         Some(effort) => Some(effort.to_owned()),
@@ -152,7 +163,11 @@ fn messages(endpoint: &Endpoint, request: &ModelRequest) -> Vec<Value> {
         if endpoint.compat.system_in_user {
             prefix = Some(&*request.system);
         } else {
-            let role = if endpoint.compat.developer_role { "developer" } else { "system" };
+            let role = if endpoint.compat.developer_role {
+                "developer"
+            } else {
+                "system"
+            };
             out.push(json!({"role": role, "content": &*request.system}));
         }
     }
@@ -171,7 +186,9 @@ fn messages(endpoint: &Endpoint, request: &ModelRequest) -> Vec<Value> {
                 out.push(json!({"role": "user", "content": simple(content)}));
             }
             Message::Assistant { parts, calls, .. } => out.push(writer.assistant(parts, calls)),
-            Message::ToolResult { call, parts, note, .. } => {
+            Message::ToolResult {
+                call, parts, note, ..
+            } => {
                 let id = writer.ids.get(call);
                 let (mut text, more) = writer.result(parts);
                 if let Some(note) = note {
@@ -181,7 +198,9 @@ fn messages(endpoint: &Endpoint, request: &ModelRequest) -> Vec<Value> {
                     text.push_str(note);
                 }
                 if !more.is_empty() {
-                    images.push(json!({"type": "text", "text": format!("Images of tool result {id}:")}));
+                    images.push(
+                        json!({"type": "text", "text": format!("Images of tool result {id}:")}),
+                    );
                     images.extend(more);
                     if text.is_empty() {
                         text.push_str("The images follow.");
@@ -265,7 +284,11 @@ impl Writer {
                 _ => None,
             })
             .collect();
-        let content = if calls.is_empty() || !text.trim().is_empty() { Value::String(text) } else { Value::Null };
+        let content = if calls.is_empty() || !text.trim().is_empty() {
+            Value::String(text)
+        } else {
+            Value::Null
+        };
         let mut message = json!({"role": "assistant", "content": content});
         if let Some(key) = &self.reasoning_key {
             self.reasoning(key, parts, !calls.is_empty(), &mut message);
@@ -283,7 +306,9 @@ impl Writer {
         for part in parts {
             if let Part::Thinking(thinking) = part {
                 text.push_str(&thinking.text);
-                if let Some(Ok(Value::Array(entries))) = thinking.signature.as_deref().map(serde_json::from_str) {
+                if let Some(Ok(Value::Array(entries))) =
+                    thinking.signature.as_deref().map(serde_json::from_str)
+                {
                     details.extend(entries);
                 }
             }
@@ -298,20 +323,27 @@ impl Writer {
 
     fn call(&self, call: &ModelCall) -> Value {
         // Providers refuse a whole conversation for one call whose arguments are no object.
-        let whole = serde_json::from_str::<BTreeMap<&str, serde::de::IgnoredAny>>(&call.arguments).is_ok()
+        let whole = serde_json::from_str::<BTreeMap<&str, serde::de::IgnoredAny>>(&call.arguments)
+            .is_ok()
             || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
         let arguments = if whole { &*call.arguments } else { "{}" };
         let mut out = call.extras.clone();
         out.insert("id".into(), self.ids.get(&call.id).into());
         out.insert("type".into(), "function".into());
-        out.insert("function".into(), json!({"name": &*call.name, "arguments": arguments}));
+        out.insert(
+            "function".into(),
+            json!({"name": &*call.name, "arguments": arguments}),
+        );
         Value::Object(out)
     }
 }
 
 /// Text alone is sent as text: not every server takes lists of parts.
 fn simple(content: Vec<Value>) -> Value {
-    let texts: Option<Vec<&str>> = content.iter().map(|part| part.get("text").and_then(Value::as_str)).collect();
+    let texts: Option<Vec<&str>> = content
+        .iter()
+        .map(|part| part.get("text").and_then(Value::as_str))
+        .collect();
     match texts {
         Some(texts) => Value::String(texts.join("\n")),
         None => Value::Array(content),

@@ -39,14 +39,25 @@ pub(super) async fn open(
     if cancel.is_cancelled() {
         return Err(cancelled());
     }
-    let body = request::body(&endpoint, &request)
-        .map_err(|error| ProviderError::new(ErrorClass::Status, format!("the request cannot be written: {error}")))?;
+    let body = request::body(&endpoint, &request).map_err(|error| {
+        ProviderError::new(
+            ErrorClass::Status,
+            format!("the request cannot be written: {error}"),
+        )
+    })?;
     let client = endpoint
         .http
         .client(&endpoint.url, endpoint.connect_timeout)
         .map_err(|error| ProviderError::new(ErrorClass::Connection, chain(&error)))?;
-    let sent = client.post(endpoint.url.clone()).headers(endpoint.headers.clone()).body(body.json).send();
-    let response = match cancel.run_until_cancelled(within(endpoint.headers_timeout, sent)).await {
+    let sent = client
+        .post(endpoint.url.clone())
+        .headers(endpoint.headers.clone())
+        .body(body.json)
+        .send();
+    let response = match cancel
+        .run_until_cancelled(within(endpoint.headers_timeout, sent))
+        .await
+    {
         None => return Err(cancelled()),
         Some(None) => {
             let waited = endpoint.headers_timeout;
@@ -68,14 +79,25 @@ pub(super) async fn open(
         "the provider answers"
     );
     if !response.status().is_success() {
-        return match cancel.run_until_cancelled(refusal(&endpoint, response)).await {
+        return match cancel
+            .run_until_cancelled(refusal(&endpoint, response))
+            .await
+        {
             None => Err(cancelled()),
             Some(error) => Err(error),
         };
     }
     let headers = response.headers().clone();
-    let mime = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
-    let framing = if mime.starts_with("application/json") { Framing::Whole(Vec::new()) } else { Framing::Events };
+    let mime = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let framing = if mime.starts_with("application/json") {
+        Framing::Whole(Vec::new())
+    } else {
+        Framing::Events
+    };
     let following = Following {
         reader: DeltaReader::new(endpoint.dialect()),
         parser: SseParser::new(SSE_EVENT_BYTES),
@@ -89,16 +111,19 @@ pub(super) async fn open(
         finish: None,
         ended: false,
         state: State::Reading,
+        failure: None,
         n_output: 0,
         max_output: body.max_output,
         request,
         endpoint,
         cancel,
     };
-    Ok(stream::unfold(Box::new(following), |mut following| async move {
-        following.next().await.map(|item| (item, following))
-    })
-    .boxed())
+    Ok(
+        stream::unfold(Box::new(following), |mut following| async move {
+            following.next().await.map(|item| (item, following))
+        })
+        .boxed(),
+    )
 }
 
 /// How the body is read.
@@ -134,6 +159,7 @@ struct Following {
     /// The end mark was seen.
     ended: bool,
     state: State,
+    failure: Option<ProviderError>,
     n_output: u64,
     max_output: Option<u64>,
 }
@@ -151,14 +177,14 @@ impl Following {
                 State::Over => return None,
                 State::Closing => {
                     self.state = State::Over;
-                    return None;
+                    return self.failure.take().map(|error| Err(self.fail(error)));
                 }
                 State::Reading => {}
             }
             if let Err(error) = self.read().await {
-                // What was read before the error is shown before it.
-                self.out.clear();
-                return Some(Err(self.fail(error)));
+                // What was read before the error comes before it.
+                self.failure = Some(error);
+                self.state = State::Closing;
             }
         }
     }
@@ -180,12 +206,19 @@ impl Following {
             Some(_) => idle.min(TAIL_TIMEOUT),
             None => idle,
         };
-        let piece = match self.cancel.run_until_cancelled(within(wait, self.body.next())).await {
+        let piece = match self
+            .cancel
+            .run_until_cancelled(within(wait, self.body.next()))
+            .await
+        {
             None => return Err(cancelled()),
             Some(None) if self.finish.is_some() => return self.close(),
             Some(None) => {
                 let who = host(&self.endpoint);
-                return Err(ProviderError::new(ErrorClass::Timeout, format!("{who} sent nothing for {idle:?}")));
+                return Err(ProviderError::new(
+                    ErrorClass::Timeout,
+                    format!("{who} sent nothing for {idle:?}"),
+                ));
             }
             Some(Some(piece)) => piece,
         };
@@ -274,17 +307,21 @@ impl Following {
     fn chunk(&mut self, mut chunk: Map<String, Value>, text: &str) -> Result<(), ProviderError> {
         let is_error = |name: &str| chunk.get(name).and_then(Value::as_str) == Some("error");
         if chunk.get("error").is_some_and(|error| !error.is_null())
-            || (!chunk.contains_key("choices") && (is_error("object") || is_error("type") || chunk.contains_key("detail")))
+            || (!chunk.contains_key("choices")
+                && (is_error("object") || is_error("type") || chunk.contains_key("detail")))
         {
             return Err(self.reported(text));
         }
         self.usage(chunk.get("usage"));
-        if self.usage.is_none() && chunk.contains_key("cached_tokens") {
-            tracing::debug!("cached tokens came without usage");
-        }
-        let Some(Value::Array(choices)) = chunk.get_mut("choices") else { return Ok(()) };
-        let first = choices.iter_mut().find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0);
-        let Some(Value::Object(choice)) = first.map(Value::take) else { return Ok(()) };
+        let Some(Value::Array(choices)) = chunk.get_mut("choices") else {
+            return Ok(());
+        };
+        let first = choices
+            .iter_mut()
+            .find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0);
+        let Some(Value::Object(choice)) = first.map(Value::take) else {
+            return Ok(());
+        };
         let mut choice = choice;
         self.usage(choice.get("usage"));
         let delta = match (choice.remove("delta"), choice.remove("message")) {
@@ -348,12 +385,18 @@ impl Following {
             return Err(if self.is_page {
                 ProviderError::new(
                     ErrorClass::Decode,
-                    format!("{} answered with a web page: check base_url", host(&self.endpoint)),
+                    format!(
+                        "{} answered with a web page: check base_url",
+                        host(&self.endpoint)
+                    ),
                 )
             } else {
                 ProviderError::new(
                     ErrorClass::StreamInterrupted,
-                    format!("the answer of {} broke off before its end", host(&self.endpoint)),
+                    format!(
+                        "the answer of {} broke off before its end",
+                        host(&self.endpoint)
+                    ),
                 )
             });
         }
@@ -366,7 +409,9 @@ impl Following {
         };
         let at_cap = !usage.estimated && self.max_output.is_some_and(|max| usage.output >= max);
         let finish = match said {
-            FinishReason::ToolCalls | FinishReason::Completed if unfinished && at_cap => FinishReason::Truncated,
+            FinishReason::ToolCalls | FinishReason::Completed if unfinished && at_cap => {
+                FinishReason::Truncated
+            }
             FinishReason::Completed if self.reader.refused() => FinishReason::Filtered,
             FinishReason::Completed if self.reader.slots.any_started() => FinishReason::ToolCalls,
             other => other,
@@ -400,8 +445,12 @@ fn meaning(raw: &str) -> FinishReason {
 /// Tokens in any of the shapes servers use. `None` where nothing was counted.
 fn read_usage(value: &Value) -> Option<Usage> {
     let count = |path: &[&str]| {
-        let found = path.iter().try_fold(value, |value, name| value.get(*name))?;
-        found.as_u64().or_else(|| found.as_f64().map(|number| number.max(0.0) as u64))
+        let found = path
+            .iter()
+            .try_fold(value, |value, name| value.get(*name))?;
+        found
+            .as_u64()
+            .or_else(|| found.as_f64().map(|number| number.max(0.0) as u64))
     };
     let input = count(&["prompt_tokens"]).or_else(|| count(&["input_tokens"]));
     let output = count(&["completion_tokens"]).or_else(|| count(&["output_tokens"]));
@@ -428,11 +477,20 @@ async fn refusal(endpoint: &Endpoint, response: Response) -> ProviderError {
     let status = response.status();
     let headers = response.headers().clone();
     if status.is_redirection() {
-        let to = headers.get(LOCATION).and_then(|value| value.to_str().ok()).and_then(|to| endpoint.url.join(to).ok());
-        let to = to.map_or_else(|| "nowhere".to_owned(), |to| to.origin().ascii_serialization());
+        let to = headers
+            .get(LOCATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|to| endpoint.url.join(to).ok());
+        let to = to.map_or_else(
+            || "nowhere".to_owned(),
+            |to| to.origin().ascii_serialization(),
+        );
         let mut error = ProviderError::new(
             ErrorClass::Status,
-            format!("{} redirects to {to}: set base_url to where the endpoint is", host(endpoint)),
+            format!(
+                "{} redirects to {to}: set base_url to where the endpoint is",
+                host(endpoint)
+            ),
         );
         error.status = Some(status.as_u16());
         return error;
@@ -440,7 +498,9 @@ async fn refusal(endpoint: &Endpoint, response: Response) -> ProviderError {
     let mut body = Vec::new();
     let mut pieces = response.bytes_stream();
     // The status says enough if the body does not come.
-    while let Some(Some(Ok(piece))) = within(endpoint.idle_timeout.min(TAIL_TIMEOUT), pieces.next()).await {
+    while let Some(Some(Ok(piece))) =
+        within(endpoint.idle_timeout.min(TAIL_TIMEOUT), pieces.next()).await
+    {
         body.extend_from_slice(&piece);
         if body.len() > ERROR_READ_BYTES {
             break;
@@ -461,7 +521,10 @@ fn hinted(endpoint: &Endpoint, mut error: ProviderError) -> ProviderError {
     let said = error.message.to_ascii_lowercase();
     let efforts = &endpoint.model.support_efforts;
     if matches!(error.status, Some(400 | 422)) && said.contains("effort") && !efforts.is_empty() {
-        error.message.push_str(&format!(" (this model takes the efforts {})", efforts.join(", ")));
+        error.message.push_str(&format!(
+            " (this model takes the efforts {})",
+            efforts.join(", ")
+        ));
     }
     if matches!(error.status, Some(400 | 404 | 422 | 500)) && said.contains("support tools") {
         error.class = ErrorClass::Status;
@@ -476,10 +539,15 @@ fn transport(endpoint: &Endpoint, error: &reqwest::Error) -> ProviderError {
     if error.is_timeout() {
         return ProviderError::new(
             ErrorClass::Timeout,
-            format!("no connection to {who} within {:?}", endpoint.connect_timeout),
+            format!(
+                "no connection to {who} within {:?}",
+                endpoint.connect_timeout
+            ),
         );
     }
-    let why = error.source().map_or_else(|| "the request failed".to_owned(), |source| root(source));
+    let why = error
+        .source()
+        .map_or_else(|| "the request failed".to_owned(), |source| root(source));
     ProviderError::new(ErrorClass::Connection, format!("cannot reach {who}: {why}"))
 }
 
@@ -487,13 +555,21 @@ fn transport(endpoint: &Endpoint, error: &reqwest::Error) -> ProviderError {
 fn cut(endpoint: &Endpoint, error: &reqwest::Error) -> ProviderError {
     let class = if error.is_timeout() {
         ErrorClass::Timeout
-    } else if error.is_decode() && !error.is_body() && error.source().is_some_and(|source| root(source).contains("gzip")) {
+    } else if error.is_decode()
+        && !error.is_body()
+        && error
+            .source()
+            .is_some_and(|source| root(source).contains("gzip"))
+    {
         ErrorClass::Decode
     } else {
         ErrorClass::StreamInterrupted
     };
     let why = error.source().map(root).unwrap_or_default();
-    ProviderError::new(class, format!("the answer of {} broke off: {why}", host(endpoint)))
+    ProviderError::new(
+        class,
+        format!("the answer of {} broke off: {why}", host(endpoint)),
+    )
 }
 
 fn cancelled() -> ProviderError {
@@ -502,7 +578,10 @@ fn cancelled() -> ProviderError {
 
 fn host(endpoint: &Endpoint) -> String {
     let host = endpoint.url.host_str().unwrap_or_default();
-    endpoint.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    endpoint
+        .url
+        .port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 /// The innermost reason: the outer ones only say that something failed.
@@ -526,5 +605,9 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// `None` where the time is over; a zero limit is off.
 async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    if limit.is_zero() { Some(work.await) } else { timeout(limit, work).await.ok() }
+    if limit.is_zero() {
+        Some(work.await)
+    } else {
+        timeout(limit, work).await.ok()
+    }
 }

@@ -28,7 +28,10 @@ impl TagSplitter {
                 self.trim = !self.inside;
                 continue;
             }
-            let keep = (1..tag.len()).rev().find(|n| self.held.ends_with(&tag[..*n])).unwrap_or(0);
+            let keep = (1..tag.len())
+                .rev()
+                .find(|n| self.held.ends_with(&tag[..*n]))
+                .unwrap_or(0);
             let ready: String = self.held.drain(..self.held.len() - keep).collect();
             self.emit(&ready, out);
             return;
@@ -42,13 +45,20 @@ impl TagSplitter {
     }
 
     fn emit(&mut self, text: &str, out: &mut Vec<Delta>) {
-        let text = if self.trim { text.trim_start_matches(['\n', '\r']) } else { text };
+        let text = if self.trim {
+            text.trim_start_matches(['\n', '\r'])
+        } else {
+            text
+        };
         if text.is_empty() {
             return;
         }
         self.trim = false;
         out.push(if self.inside {
-            Delta::Thinking { text: text.to_owned(), signature: None }
+            Delta::Thinking {
+                text: text.to_owned(),
+                signature: None,
+            }
         } else {
             Delta::Text(text.to_owned())
         });
@@ -84,7 +94,11 @@ mod tests {
                         other => panic!("{other:?}"),
                     }
                 }
-                assert_eq!((&*got_thinking, &*got_said), (thinking, said), "{text} by {size}");
+                assert_eq!(
+                    (&*got_thinking, &*got_said),
+                    (thinking, said),
+                    "{text} by {size}"
+                );
             }
         }
     }

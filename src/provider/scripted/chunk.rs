@@ -8,7 +8,12 @@ pub(super) enum Chunks {
     /// Text.
     Text { text: String, at: usize },
     /// Thinking. Empty thinking is one empty piece; a signature comes after the text.
-    Think { text: String, at: usize, signature: Option<String>, begun: bool },
+    Think {
+        text: String,
+        at: usize,
+        signature: Option<String>,
+        begun: bool,
+    },
     /// Filler.
     Filler(Filler),
 }
@@ -26,18 +31,29 @@ impl Chunks {
                 *at += piece.len();
                 Some(Delta::Text(piece.to_owned()))
             }
-            Self::Think { text, at, signature, begun } => {
+            Self::Think {
+                text,
+                at,
+                signature,
+                begun,
+            } => {
                 let rest = text.get(*at..).unwrap_or_default();
                 match piece(rest, chunk) {
                     Some(piece) => {
                         *at += piece.len();
                         *begun = true;
-                        Some(Delta::Thinking { text: piece.to_owned(), signature: None })
+                        Some(Delta::Thinking {
+                            text: piece.to_owned(),
+                            signature: None,
+                        })
                     }
                     None if *begun && signature.is_none() => None,
                     None => {
                         *begun = true;
-                        Some(Delta::Thinking { text: String::new(), signature: signature.take() })
+                        Some(Delta::Thinking {
+                            text: String::new(),
+                            signature: signature.take(),
+                        })
                     }
                 }
             }
@@ -52,11 +68,19 @@ fn piece(rest: &str, chunk: Chunk) -> Option<&str> {
         Chunk::Whole => rest.len(),
         Chunk::Char => first.len_utf8(),
         Chunk::Word => {
-            let word = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
-            let space = rest[word..].find(char::is_whitespace).map_or(rest.len(), |at| word + at);
-            rest[space..].find(|c: char| !c.is_whitespace()).map_or(rest.len(), |at| space + at)
+            let word = rest
+                .find(|c: char| !c.is_whitespace())
+                .unwrap_or(rest.len());
+            let space = rest[word..]
+                .find(char::is_whitespace)
+                .map_or(rest.len(), |at| word + at);
+            rest[space..]
+                .find(|c: char| !c.is_whitespace())
+                .map_or(rest.len(), |at| space + at)
         }
-        Chunk::Bytes(size) => (size.min(rest.len())..=rest.len()).find(|at| rest.is_char_boundary(*at))?,
+        Chunk::Bytes(size) => {
+            (size.min(rest.len())..=rest.len()).find(|at| rest.is_char_boundary(*at))?
+        }
     };
     Some(&rest[..end])
 }
@@ -81,14 +105,32 @@ pub(super) struct Filler {
 }
 
 const WORDS: [&str; 16] = [
-    "lorem ", "ipsum ", "dolor ", "sit ", "amet ", "consectetur ", "adipiscing ", "elit ", "sed ", "do ", "eiusmod ",
-    "tempor ", "incididunt ", "ut ", "labore ", "magna\n",
+    "lorem ",
+    "ipsum ",
+    "dolor ",
+    "sit ",
+    "amet ",
+    "consectetur ",
+    "adipiscing ",
+    "elit ",
+    "sed ",
+    "do ",
+    "eiusmod ",
+    "tempor ",
+    "incididunt ",
+    "ut ",
+    "labore ",
+    "magna\n",
 ];
 
 impl Filler {
     /// So many bytes.
     pub(super) fn new(bytes: u64, seed: u64) -> Self {
-        Self { left: bytes, random: seed, held: String::new() }
+        Self {
+            left: bytes,
+            random: seed,
+            held: String::new(),
+        }
     }
 
     fn next(&mut self, chunk: Chunk) -> Option<String> {
@@ -99,7 +141,9 @@ impl Filler {
         };
         while self.left > 0 && self.held.len() < wanted {
             let word = self.word();
-            let taken = word.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let taken = word
+                .len()
+                .min(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= taken as u64;
             self.held.push_str(&word[..taken]);
         }
@@ -110,7 +154,10 @@ impl Filler {
 
     /// A linear congruential step (Knuth's constants); its upper bits choose the word.
     fn word(&mut self) -> &'static str {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         WORDS[(self.random >> 60) as usize & 15]
     }
 }
@@ -124,8 +171,15 @@ mod tests {
     fn texts(mut chunks: Chunks, chunk: Chunk) -> Vec<String> {
         std::iter::from_fn(|| chunks.next(chunk))
             .map(|delta| match delta {
-                Delta::Text(text) | Delta::Thinking { text, signature: None } => text,
-                Delta::Thinking { text, signature: Some(signature) } => format!("{text}#{signature}"),
+                Delta::Text(text)
+                | Delta::Thinking {
+                    text,
+                    signature: None,
+                } => text,
+                Delta::Thinking {
+                    text,
+                    signature: Some(signature),
+                } => format!("{text}#{signature}"),
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -141,7 +195,17 @@ mod tests {
             ("äb", Chunk::Char, vec!["ä", "b"]),
             ("aäbc", Chunk::Bytes(2), vec!["aä", "bc"]),
         ] {
-            assert_eq!(texts(Chunks::Text { text: text.into(), at: 0 }, chunk), wanted, "{text} {chunk:?}");
+            assert_eq!(
+                texts(
+                    Chunks::Text {
+                        text: text.into(),
+                        at: 0
+                    },
+                    chunk
+                ),
+                wanted,
+                "{text} {chunk:?}"
+            );
         }
         let think = |text: &str, signature: Option<&str>| Chunks::Think {
             text: text.into(),
@@ -166,7 +230,10 @@ mod tests {
         for chunk in [Chunk::Whole, Chunk::Word, Chunk::Char, Chunk::Bytes(100)] {
             let whole = texts(Chunks::Filler(Filler::new(1000, 7)), chunk).concat();
             assert_eq!(whole.len(), 1000, "{chunk:?}");
-            assert_eq!(whole, texts(Chunks::Filler(Filler::new(1000, 7)), Chunk::Whole).concat());
+            assert_eq!(
+                whole,
+                texts(Chunks::Filler(Filler::new(1000, 7)), Chunk::Whole).concat()
+            );
         }
         assert_ne!(
             texts(Chunks::Filler(Filler::new(100, 1)), Chunk::Whole),

@@ -164,9 +164,22 @@ struct Place {
 
 impl ScriptedClient {
     /// A model that plays `script`, unless a session brings its own. `idle_timeout` ends a hang; zero is off.
-    pub fn new(info: ModelInfo, script: Script, idle_timeout: Duration, trace: Option<Arc<dyn TraceSink>>) -> Self {
-        let shared = Shared { script, idle_timeout, trace, sessions: Mutex::default() };
-        Self { info, shared: Arc::new(shared) }
+    pub fn new(
+        info: ModelInfo,
+        script: Script,
+        idle_timeout: Duration,
+        trace: Option<Arc<dyn TraceSink>>,
+    ) -> Self {
+        let shared = Shared {
+            script,
+            idle_timeout,
+            trace,
+            sessions: Mutex::default(),
+        };
+        Self {
+            info,
+            shared: Arc::new(shared),
+        }
     }
 }
 
@@ -192,23 +205,39 @@ impl ModelClient for ScriptedClient {
     }
 
     fn state(&self, session: &SessionId) -> Option<Value> {
-        let sessions = self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self
+            .shared
+            .sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let lanes = &sessions.get(session)?.lanes;
-        serde_json::to_value(lanes).ok().filter(|_| !lanes.is_empty())
+        serde_json::to_value(lanes)
+            .ok()
+            .filter(|_| !lanes.is_empty())
     }
 
     fn restore(&self, session: &SessionId, state: Value) {
         match serde_json::from_value(state) {
             Ok(lanes) => {
-                let mut sessions = self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut sessions = self
+                    .shared
+                    .sessions
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 sessions.entry(session.clone()).or_default().lanes = lanes;
             }
-            Err(error) => tracing::warn!(%session, %error, "the script's place could not be read; it starts anew"),
+            Err(error) => {
+                tracing::warn!(%session, %error, "the script's place could not be read; it starts anew")
+            }
         }
     }
 
     fn forget(&self, session: &SessionId) {
-        self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        self.shared
+            .sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(session);
     }
 }
 
@@ -232,7 +261,10 @@ impl Shared {
                 return Err(fail::script("script.exhausted", &why, lane, place.turn + 1));
             }
         };
-        let view = View { request: &request, turn: at + 1 };
+        let view = View {
+            request: &request,
+            turn: at + 1,
+        };
         let Some(scene) = scene else {
             let said = Action::Text(template::Template::verbatim(view.last_user()));
             let actions = [said].into();
@@ -247,7 +279,14 @@ impl Shared {
             self.traced(&request, lane, at, "fail_first");
             return Err(fail::error(failure));
         }
-        let mut part = self.part(lane, at, chosen.actions.clone(), place.ids, chosen.finish, &request);
+        let mut part = self.part(
+            lane,
+            at,
+            chosen.actions.clone(),
+            place.ids,
+            chosen.finish,
+            &request,
+        );
         part.usage.clone_from(&chosen.usage);
         self.traced(&request, lane, at, "steps");
         place.turn = chosen.goto.or(scene.goto).unwrap_or(at + 1);
@@ -293,7 +332,10 @@ impl Session {
             return Ok(script.0.clone());
         }
         let script = Script::parse(text, None).map_err(|error| {
-            ProviderError::new(ErrorClass::Script, format!("the session's script cannot be played: {error}"))
+            ProviderError::new(
+                ErrorClass::Script,
+                format!("the session's script cannot be played: {error}"),
+            )
         })?;
         let program = script.0.clone();
         self.inline = Some((text.clone(), script));
@@ -320,7 +362,11 @@ impl Place {
 
 /// The turn itself, or the one of its list that fits.
 fn choose<'a>(scene: &'a Scene, view: &View<'_>) -> Result<&'a Scene, String> {
-    if let Some(why) = scene.expect.as_ref().and_then(|pattern| view.mismatch(pattern)) {
+    if let Some(why) = scene
+        .expect
+        .as_ref()
+        .and_then(|pattern| view.mismatch(pattern))
+    {
         return Err(why);
     }
     if scene.choose.is_empty() {
@@ -328,7 +374,11 @@ fn choose<'a>(scene: &'a Scene, view: &View<'_>) -> Result<&'a Scene, String> {
     }
     let mut reasons = Vec::new();
     for choice in &scene.choose {
-        match choice.when.as_ref().and_then(|pattern| view.mismatch(pattern)) {
+        match choice
+            .when
+            .as_ref()
+            .and_then(|pattern| view.mismatch(pattern))
+        {
             None => return choose(choice, view),
             Some(why) => reasons.push(why),
         }
@@ -337,7 +387,11 @@ fn choose<'a>(scene: &'a Scene, view: &View<'_>) -> Result<&'a Scene, String> {
 }
 
 fn turns(n: usize) -> String {
-    if n == 1 { "1 turn".to_owned() } else { format!("{n} turns") }
+    if n == 1 {
+        "1 turn".to_owned()
+    } else {
+        format!("{n} turns")
+    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,11 @@ pub(super) struct Part {
 /// The deltas of a turn.
 pub(super) fn play(part: Part, program: &Program, cancel: CancellationToken) -> DeltaStream {
     let player = Box::new(Player {
-        frames: vec![Frame { actions: part.actions.clone(), at: 0, left: 1 }],
+        frames: vec![Frame {
+            actions: part.actions.clone(),
+            at: 0,
+            left: 1,
+        }],
         reader: DeltaReader::default(),
         queue: VecDeque::new(),
         chunks: None,
@@ -58,44 +62,50 @@ pub(super) fn play(part: Part, program: &Program, cancel: CancellationToken) -> 
         ending: Ending::Usage,
         part,
     });
-    stream::unfold((player, cancel, 0_u32), |(mut player, cancel, mut n)| async move {
-        loop {
-            if cancel.is_cancelled() && player.ending != Ending::Over {
-                player.ending = Ending::Over;
-                return Some((Err(fail::cancelled()), (player, cancel, n)));
-            }
-            let (pause, then) = match player.next() {
-                Next::Delta(delta) => {
-                    n += 1;
-                    if n.is_multiple_of(DELTAS_PER_YIELD) {
-                        tokio::task::yield_now().await;
-                    }
-                    return Some((Ok(delta), (player, cancel, n)));
+    stream::unfold(
+        (player, cancel, 0_u32),
+        |(mut player, cancel, mut n)| async move {
+            loop {
+                if cancel.is_cancelled() && player.ending != Ending::Over {
+                    player.ending = Ending::Over;
+                    return Some((Err(fail::cancelled()), (player, cancel, n)));
                 }
-                Next::Fail(error) => {
+                let (pause, then) = match player.next() {
+                    Next::Delta(delta) => {
+                        n += 1;
+                        if n.is_multiple_of(DELTAS_PER_YIELD) {
+                            tokio::task::yield_now().await;
+                        }
+                        return Some((Ok(delta), (player, cancel, n)));
+                    }
+                    Next::Fail(error) => {
+                        player.ending = Ending::Over;
+                        return Some((Err(error), (player, cancel, n)));
+                    }
+                    Next::End => return None,
+                    Next::Pause(pause) => (Some(pause), None),
+                    Next::Hang if player.part.idle_timeout.is_zero() => (None, None),
+                    Next::Hang => (
+                        Some(player.part.idle_timeout),
+                        Some(fail::idle(player.part.idle_timeout)),
+                    ),
+                };
+                let wait = async {
+                    match pause {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                // A cancel is noticed at the top of the loop.
+                if cancel.run_until_cancelled(wait).await.is_some()
+                    && let Some(error) = then
+                {
                     player.ending = Ending::Over;
                     return Some((Err(error), (player, cancel, n)));
                 }
-                Next::End => return None,
-                Next::Pause(pause) => (Some(pause), None),
-                Next::Hang if player.part.idle_timeout.is_zero() => (None, None),
-                Next::Hang => (Some(player.part.idle_timeout), Some(fail::idle(player.part.idle_timeout))),
-            };
-            let wait = async {
-                match pause {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => std::future::pending().await,
-                }
-            };
-            // A cancel is noticed at the top of the loop.
-            if cancel.run_until_cancelled(wait).await.is_some()
-                && let Some(error) = then
-            {
-                player.ending = Ending::Over;
-                return Some((Err(error), (player, cancel, n)));
             }
-        }
-    })
+        },
+    )
     .boxed()
 }
 
@@ -145,7 +155,9 @@ impl Player {
             return Next::Delta(delta);
         }
         match self.produce() {
-            Next::Delta(delta) if matches!(delta, Delta::Usage(_) | Delta::Finished { .. }) => Next::Delta(delta),
+            Next::Delta(delta) if matches!(delta, Delta::Usage(_) | Delta::Finished { .. }) => {
+                Next::Delta(delta)
+            }
             Next::Delta(delta) => {
                 if matches!(self.part.usage, Some(UsageSpec::Auto(_))) {
                     self.n_output += match &delta {
@@ -180,7 +192,9 @@ impl Player {
                 }
                 continue;
             }
-            let Some(frame) = self.frames.last_mut() else { return self.end() };
+            let Some(frame) = self.frames.last_mut() else {
+                return self.end();
+            };
             let Some(action) = frame.actions.get(frame.at) else {
                 frame.left -= 1;
                 frame.at = 0;
@@ -214,10 +228,17 @@ impl Player {
                 self.chunks = Some(Chunks::Text { text, at: 0 });
                 None
             }),
-            Action::Think(template, signature) => self.fill(|fill| template.fill(fill)).map(|text| {
-                self.chunks = Some(Chunks::Think { text, at: 0, signature: signature.clone(), begun: false });
-                None
-            }),
+            Action::Think(template, signature) => {
+                self.fill(|fill| template.fill(fill)).map(|text| {
+                    self.chunks = Some(Chunks::Think {
+                        text,
+                        at: 0,
+                        signature: signature.clone(),
+                        begun: false,
+                    });
+                    None
+                })
+            }
             Action::Calls(calls) => self.calls(calls).map(|()| None),
             Action::Raw(delta) => {
                 let mut out = Vec::new();
@@ -235,7 +256,11 @@ impl Player {
             }
             Action::Repeat(0, _) => Ok(None),
             Action::Repeat(count, actions) => {
-                self.frames.push(Frame { actions: actions.clone(), at: 0, left: *count });
+                self.frames.push(Frame {
+                    actions: actions.clone(),
+                    at: 0,
+                    left: *count,
+                });
                 Ok(None)
             }
             Action::Lorem(lorem) => {
@@ -245,15 +270,25 @@ impl Player {
         };
         match result {
             Ok(next) => next,
-            Err(why) => Some(Next::Fail(fail::script("script.mismatch", &why, &self.part.lane, self.part.turn))),
+            Err(why) => Some(Next::Fail(fail::script(
+                "script.mismatch",
+                &why,
+                &self.part.lane,
+                self.part.turn,
+            ))),
         }
     }
 
     fn fill<T>(
         &self,
-        fill: impl FnOnce(&mut dyn FnMut(&super::template::Slot) -> Result<String, String>) -> Result<T, String>,
+        fill: impl FnOnce(
+            &mut dyn FnMut(&super::template::Slot) -> Result<String, String>,
+        ) -> Result<T, String>,
     ) -> Result<T, String> {
-        let view = View { request: &self.part.request, turn: self.part.turn };
+        let view = View {
+            request: &self.part.request,
+            turn: self.part.turn,
+        };
         fill(&mut |slot| view.value(slot))
     }
 
@@ -268,28 +303,48 @@ impl Player {
             };
             let id = call.id.clone().or_else(|| {
                 self.part.n_ids += 1;
-                call.index.is_none().then(|| format!("call_{}_{}", self.part.lane, self.part.n_ids))
+                call.index
+                    .is_none()
+                    .then(|| format!("call_{}_{}", self.part.lane, self.part.n_ids))
             });
             let target = match call.index {
                 None => Target::At(self.reader.slots.open(id, call.name.clone(), &mut out)),
                 Some(number) => {
                     let index = Some(Index::Number(number));
-                    let piece = CallPiece { index: index.clone(), id, name: Some(call.name.clone()), ..CallPiece::default() };
+                    let piece = CallPiece {
+                        index: index.clone(),
+                        id,
+                        name: Some(call.name.clone()),
+                        ..CallPiece::default()
+                    };
                     self.reader.slots.feed(piece, &mut out);
                     Target::Numbered(index)
                 }
             };
             open.push((target, super::chunk::split(&text, call.split)));
         }
-        let most = open.iter().map(|(_, pieces)| pieces.len()).max().unwrap_or(0);
+        let most = open
+            .iter()
+            .map(|(_, pieces)| pieces.len())
+            .max()
+            .unwrap_or(0);
         for at in 0..most {
             for (target, pieces) in &mut open {
-                let Some(piece) = pieces.get_mut(at).map(std::mem::take) else { continue };
+                let Some(piece) = pieces.get_mut(at).map(std::mem::take) else {
+                    continue;
+                };
                 match target {
                     Target::At(call) => self.reader.slots.append(*call, piece, &mut out),
                     Target::Numbered(index) => {
                         let arguments = Some(Arguments::Piece(piece));
-                        self.reader.slots.feed(CallPiece { index: index.clone(), arguments, ..CallPiece::default() }, &mut out);
+                        self.reader.slots.feed(
+                            CallPiece {
+                                index: index.clone(),
+                                arguments,
+                                ..CallPiece::default()
+                            },
+                            &mut out,
+                        );
                     }
                 }
             }
@@ -315,13 +370,16 @@ impl Player {
             }
             Ending::Finish => {
                 self.ending = Ending::Over;
-                let finish = self.part.finish.unwrap_or(if self.reader.slots.any_started() {
-                    FinishReason::ToolCalls
-                } else if self.reader.refused() {
-                    FinishReason::Filtered
-                } else {
-                    FinishReason::Completed
-                });
+                let finish = self
+                    .part
+                    .finish
+                    .unwrap_or(if self.reader.slots.any_started() {
+                        FinishReason::ToolCalls
+                    } else if self.reader.refused() {
+                        FinishReason::Filtered
+                    } else {
+                        FinishReason::Completed
+                    });
                 Next::Delta(Delta::Finished { finish, raw: None })
             }
             Ending::Over => Next::End,
@@ -330,7 +388,10 @@ impl Player {
 
     fn usage(&self) -> Option<Usage> {
         match self.part.usage.as_ref()? {
-            UsageSpec::Auto(_) => Some(estimate::usage(estimate::request(&self.part.request), self.n_output)),
+            UsageSpec::Auto(_) => Some(estimate::usage(
+                estimate::request(&self.part.request),
+                self.n_output,
+            )),
             UsageSpec::Counted(counted) => Some(Usage {
                 input_other: counted.input_other,
                 input_cache_read: counted.input_cache_read,

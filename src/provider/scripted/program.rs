@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::ScriptError;
 use super::format::{
-    Args, Chunk, Condition, Failure, FailureKind, Goto, Lane, Lorem, OnExhausted, Role, Script, Step, Think, ToolCall,
-    Turn, UsageSpec,
+    Args, Chunk, Condition, Failure, FailureKind, Goto, Lane, Lorem, OnExhausted, Role, Script,
+    Step, Think, ToolCall, Turn, UsageSpec,
 };
 use super::template::{ArgsTemplate, Template};
 
@@ -128,9 +128,14 @@ impl Program {
         if let Some(version) = script.version
             && version != 1
         {
-            return Err(ScriptError::new(format!("version {version} is not known: 1 is")));
+            return Err(ScriptError::new(format!(
+                "version {version} is not known: 1 is"
+            )));
         }
-        if script.turns.is_empty() && script.lanes.is_empty() && script.on_exhausted != OnExhausted::Echo {
+        if script.turns.is_empty()
+            && script.lanes.is_empty()
+            && script.on_exhausted != OnExhausted::Echo
+        {
             return Err(ScriptError::new("a script needs `turns` or `lanes`"));
         }
         let mut lanes = BTreeMap::new();
@@ -157,7 +162,8 @@ impl Program {
         })
     }
 
-    /// The turns of an asker's lane, and the lane's name: its own, that of its family, or `main`.
+    /// The turns of an asker's lane, and the lane's name: its own, that of its family, or `main` (`turns` where `main`
+    /// has turns of its own).
     pub(super) fn lane(&self, asked: &str) -> (&str, &Arc<[Scene]>) {
         let family = asked.split_once('/').map_or(asked, |(family, _)| family);
         for name in [asked, family] {
@@ -165,7 +171,14 @@ impl Program {
                 return (name, turns);
             }
         }
-        ("main", &self.turns)
+        (
+            if self.lanes.contains_key("main") {
+                "turns"
+            } else {
+                "main"
+            },
+            &self.turns,
+        )
     }
 }
 
@@ -176,7 +189,10 @@ fn scenes(turns: Vec<Turn>, place: &str) -> Result<Arc<[Scene]>, ScriptError> {
         .enumerate()
         .map(|(at, turn)| {
             if turn.when.is_some() {
-                return Err(ScriptError::new(format!("{place}turn {}: `when` belongs into a `choose` list", at + 1)));
+                return Err(ScriptError::new(format!(
+                    "{place}turn {}: `when` belongs into a `choose` list",
+                    at + 1
+                )));
             }
             scene(turn, &names).map_err(|error| error.within(&format!("{place}turn {}", at + 1)))
         })
@@ -190,13 +206,18 @@ fn scene(turn: Turn, names: &[Option<String>]) -> Result<Scene, ScriptError> {
         Some(Goto::Name(name)) if names.iter().flatten().any(|each| each == name) => {
             names.iter().position(|each| each.as_ref() == Some(name))
         }
-        Some(Goto::Number(number)) => return Err(ScriptError::new(format!("goto: there is no turn {number}"))),
-        Some(Goto::Name(name)) => return Err(ScriptError::new(format!("goto: no turn is named `{name}`"))),
+        Some(Goto::Number(number)) => {
+            return Err(ScriptError::new(format!("goto: there is no turn {number}")));
+        }
+        Some(Goto::Name(name)) => {
+            return Err(ScriptError::new(format!("goto: no turn is named `{name}`")));
+        }
     };
     let mut actions = Vec::new();
     if turn.choose.is_empty() {
         for (at, step) in turn.steps.into_iter().enumerate() {
-            let action = action(step, 0).map_err(|error| error.within(&format!("step {}", at + 1)))?;
+            let action =
+                action(step, 0).map_err(|error| error.within(&format!("step {}", at + 1)))?;
             actions.push(action);
         }
         if let Some(failure) = turn.error {
@@ -208,13 +229,17 @@ fn scene(turn: Turn, names: &[Option<String>]) -> Result<Scene, ScriptError> {
         }
         turn.fail_first.iter().try_for_each(check_failure)?;
     } else if !turn.steps.is_empty() || turn.error.is_some() || !turn.fail_first.is_empty() {
-        return Err(ScriptError::new("`choose` stands alone: steps belong into its turns"));
+        return Err(ScriptError::new(
+            "`choose` stands alone: steps belong into its turns",
+        ));
     }
     let choose = turn
         .choose
         .into_iter()
         .enumerate()
-        .map(|(at, turn)| scene(turn, names).map_err(|error| error.within(&format!("choice {}", at + 1))))
+        .map(|(at, turn)| {
+            scene(turn, names).map_err(|error| error.within(&format!("choice {}", at + 1)))
+        })
         .collect::<Result<_, _>>()?;
     Ok(Scene {
         when: turn.when.map(pattern).transpose()?,
@@ -231,34 +256,55 @@ fn scene(turn: Turn, names: &[Option<String>]) -> Result<Scene, ScriptError> {
 
 fn pattern(condition: Condition) -> Result<Pattern, ScriptError> {
     let last_user = condition.last_user.map(|text| {
-        Regex::new(&text).map_err(|_| ScriptError::new(format!("last_user: `{text}` is not a regular expression")))
+        Regex::new(&text).map_err(|_| {
+            ScriptError::new(format!("last_user: `{text}` is not a regular expression"))
+        })
     });
     Ok(Pattern {
         last_user: last_user.transpose()?,
         last_role: condition.last_role,
         tool_failed: condition.tool_failed,
         tools_include: condition.tools_include,
-        tool_result: condition.tool_result.map(|result| (result.id, result.contains)),
+        tool_result: condition
+            .tool_result
+            .map(|result| (result.id, result.contains)),
     })
 }
 
 fn action(step: Step, depth: u32) -> Result<Action, ScriptError> {
     let template = |text: String| Template::parse(&text).map_err(ScriptError::new);
-    let Step { text, think, tool_call, parallel, raw_delta, delay_ms, hang, error, cut, repeat, lorem } = step;
+    let Step {
+        text,
+        think,
+        tool_call,
+        parallel,
+        raw_delta,
+        delay_ms,
+        hang,
+        error,
+        cut,
+        repeat,
+        lorem,
+    } = step;
     let mut found = Vec::new();
     if let Some(text) = text {
         found.push(Action::Text(template(text)?));
     }
     match think {
         Some(Think::Text(text)) => found.push(Action::Think(template(text)?, None)),
-        Some(Think::Signed(think)) => found.push(Action::Think(template(think.text)?, think.signature)),
+        Some(Think::Signed(think)) => {
+            found.push(Action::Think(template(think.text)?, think.signature))
+        }
         None => {}
     }
     if let Some(each) = tool_call {
         found.push(Action::Calls([call(each)?].into()));
     }
     if !parallel.is_empty() {
-        let calls = parallel.into_iter().map(|each| call(each.tool_call)).collect::<Result<Vec<_>, _>>()?;
+        let calls = parallel
+            .into_iter()
+            .map(|each| call(each.tool_call))
+            .collect::<Result<Vec<_>, _>>()?;
         found.push(Action::Calls(calls.into()));
     }
     if let Some(raw) = raw_delta {
@@ -279,7 +325,9 @@ fn action(step: Step, depth: u32) -> Result<Action, ScriptError> {
     }
     if let Some(repeat) = repeat {
         if depth >= MAX_DEPTH {
-            return Err(ScriptError::new(format!("`repeat` within `repeat` goes {MAX_DEPTH} deep at most")));
+            return Err(ScriptError::new(format!(
+                "`repeat` within `repeat` goes {MAX_DEPTH} deep at most"
+            )));
         }
         let inner = action(*repeat.step, depth + 1).map_err(|error| error.within("repeat"))?;
         found.push(Action::Repeat(repeat.count, [inner].into()));
@@ -290,7 +338,9 @@ fn action(step: Step, depth: u32) -> Result<Action, ScriptError> {
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),
         (None, _) => Err(ScriptError::new("it says nothing to do")),
-        (Some(_), false) => Err(ScriptError::new("it says several things to do: each needs a step of its own")),
+        (Some(_), false) => Err(ScriptError::new(
+            "it says several things to do: each needs a step of its own",
+        )),
     }
 }
 
@@ -305,12 +355,20 @@ fn call(call: ToolCall) -> Result<Call, ScriptError> {
             CallArgs::Object(ArgsTemplate::parse(Value::Object(members)).map_err(ScriptError::new)?)
         }
     };
-    Ok(Call { id: call.id, name: call.name, args, split: call.split.unwrap_or(1).max(1), index: call.index })
+    Ok(Call {
+        id: call.id,
+        name: call.name,
+        args,
+        split: call.split.unwrap_or(1).max(1),
+        index: call.index,
+    })
 }
 
 fn check_failure(failure: &Failure) -> Result<(), ScriptError> {
     match (failure.kind, failure.status) {
-        (None | Some(FailureKind::Status), None) => Err(ScriptError::new("an error needs a `kind` or a `status`")),
+        (None | Some(FailureKind::Status), None) => {
+            Err(ScriptError::new("an error needs a `kind` or a `status`"))
+        }
         (_, Some(status)) if !(400..=599).contains(&status) => {
             Err(ScriptError::new(format!("status {status} is not an error")))
         }

@@ -36,13 +36,22 @@ impl Format {
     /// By how the text begins.
     fn sniff(text: &str) -> Self {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let first = lines.clone().find(|line| !dsl::is_noise(line)).unwrap_or_default();
+        let first = lines
+            .clone()
+            .find(|line| !dsl::is_noise(line))
+            .unwrap_or_default();
         if first.starts_with('{') {
             let own = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(first);
-            let is_turn = own.is_ok_and(|members| !members.contains_key("turns") && !members.contains_key("lanes"));
+            let is_turn = own.is_ok_and(|members| {
+                !members.contains_key("turns") && !members.contains_key("lanes")
+            });
             return if is_turn { Self::JsonLines } else { Self::Json };
         }
-        if lines.any(|line| dsl::key(line).is_some()) && dsl::key(first).is_some() { Self::Echo } else { Self::Yaml }
+        if lines.any(|line| dsl::key(line).is_some()) && dsl::key(first).is_some() {
+            Self::Echo
+        } else {
+            Self::Yaml
+        }
     }
 }
 
@@ -51,7 +60,9 @@ pub(super) fn read(text: &str, format: Option<Format>) -> Result<Program, Script
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let script = match format.unwrap_or_else(|| Format::sniff(text)) {
         Format::Json => json(text, 0)?,
-        Format::Yaml => yaml::from_str::<Script>(text).map_err(|error| ScriptError::new(error.to_string()))?,
+        Format::Yaml => {
+            yaml::from_str::<Script>(text).map_err(|error| ScriptError::new(error.to_string()))?
+        }
         Format::JsonLines => Script {
             turns: text
                 .lines()
@@ -61,7 +72,10 @@ pub(super) fn read(text: &str, format: Option<Format>) -> Result<Program, Script
                 .collect::<Result<_, _>>()?,
             ..Script::default()
         },
-        Format::Echo => Script { turns: dsl::turns(text)?, ..Script::default() },
+        Format::Echo => Script {
+            turns: dsl::turns(text)?,
+            ..Script::default()
+        },
     };
     Program::new(script)
 }

@@ -52,7 +52,9 @@ impl Template {
                 rest = after;
                 continue;
             }
-            let end = rest.find("}}").ok_or_else(|| "a placeholder has no end: `}}` is missing".to_owned())?;
+            let end = rest
+                .find("}}")
+                .ok_or_else(|| "a placeholder has no end: `}}` is missing".to_owned())?;
             if !literal.is_empty() {
                 pieces.push(Piece::Literal(std::mem::take(&mut literal)));
             }
@@ -68,7 +70,9 @@ impl Template {
 
     /// A text in which nothing is a placeholder.
     pub(super) fn verbatim(text: String) -> Self {
-        Self { pieces: vec![Piece::Literal(text)] }
+        Self {
+            pieces: vec![Piece::Literal(text)],
+        }
     }
 
     /// The text where there is nothing to fill in.
@@ -83,7 +87,10 @@ impl Template {
     ///
     /// # Errors
     /// Those of `value`.
-    pub(super) fn fill<E>(&self, value: &mut (impl FnMut(&Slot) -> Result<String, E> + ?Sized)) -> Result<String, E> {
+    pub(super) fn fill<E>(
+        &self,
+        value: &mut (impl FnMut(&Slot) -> Result<String, E> + ?Sized),
+    ) -> Result<String, E> {
         let mut out = String::new();
         for piece in &self.pieces {
             match piece {
@@ -130,14 +137,21 @@ impl ArgsTemplate {
     /// # Errors
     /// Those of [`Template::parse`].
     pub(super) fn parse(value: Value) -> Result<Self, String> {
-        Ok(if check(&value)? { Self::Open(value) } else { Self::Ready(value.to_string()) })
+        Ok(if check(&value)? {
+            Self::Open(value)
+        } else {
+            Self::Ready(value.to_string())
+        })
     }
 
     /// The argument text.
     ///
     /// # Errors
     /// Those of `value`.
-    pub(super) fn fill<E>(&self, value: &mut (impl FnMut(&Slot) -> Result<String, E> + ?Sized)) -> Result<String, E> {
+    pub(super) fn fill<E>(
+        &self,
+        value: &mut (impl FnMut(&Slot) -> Result<String, E> + ?Sized),
+    ) -> Result<String, E> {
         match self {
             Self::Ready(text) => Ok(text.clone()),
             Self::Open(open) => {
@@ -153,22 +167,37 @@ impl ArgsTemplate {
 fn check(value: &Value) -> Result<bool, String> {
     match value {
         Value::String(text) => Ok(Template::parse(text)?.literal() != Some(text)),
-        Value::Array(items) => items.iter().try_fold(false, |open, item| Ok(check(item)? || open)),
-        Value::Object(members) => members.values().try_fold(false, |open, item| Ok(check(item)? || open)),
+        Value::Array(items) => items
+            .iter()
+            .try_fold(false, |open, item| Ok(check(item)? || open)),
+        Value::Object(members) => members
+            .values()
+            .try_fold(false, |open, item| Ok(check(item)? || open)),
         _ => Ok(false),
     }
 }
 
-fn filled<E>(value: &Value, fill: &mut (impl FnMut(&Slot) -> Result<String, E> + ?Sized)) -> Result<Value, E> {
+fn filled<E>(
+    value: &Value,
+    fill: &mut (impl FnMut(&Slot) -> Result<String, E> + ?Sized),
+) -> Result<Value, E> {
     Ok(match value {
         Value::String(text) => match Template::parse(text) {
             Ok(template) => Value::String(template.fill(fill)?),
             // Checked when the script was read.
             Err(_) => value.clone(),
         },
-        Value::Array(items) => Value::Array(items.iter().map(|item| filled(item, fill)).collect::<Result<_, E>>()?),
+        Value::Array(items) => Value::Array(
+            items
+                .iter()
+                .map(|item| filled(item, fill))
+                .collect::<Result<_, E>>()?,
+        ),
         Value::Object(members) => Value::Object(
-            members.iter().map(|(name, item)| Ok((name.clone(), filled(item, fill)?))).collect::<Result<_, E>>()?,
+            members
+                .iter()
+                .map(|(name, item)| Ok((name.clone(), filled(item, fill)?)))
+                .collect::<Result<_, E>>()?,
         ),
         other => other.clone(),
     })
@@ -195,9 +224,17 @@ mod tests {
             ("{{tool_result.c1}}", "<ToolResult(\"c1\")>"),
             ("{{{{not one}}", "{{not one}}"),
         ] {
-            assert_eq!(Template::parse(text).unwrap().fill(&mut value).unwrap(), filled, "{text}");
+            assert_eq!(
+                Template::parse(text).unwrap().fill(&mut value).unwrap(),
+                filled,
+                "{text}"
+            );
         }
-        for (text, word) in [("{{nope}}", "`nope`"), ("{{turn", "no end"), ("{{tool_result.}}", "`tool_result.`")] {
+        for (text, word) in [
+            ("{{nope}}", "`nope`"),
+            ("{{turn", "no end"),
+            ("{{tool_result.}}", "`tool_result.`"),
+        ] {
             let message = Template::parse(text).unwrap_err();
             assert!(message.contains(word), "{message}");
         }
@@ -206,9 +243,15 @@ mod tests {
     #[test]
     fn arguments_keep_their_shape_and_stay_json() {
         let open = json!({"path": "{{cwd}}/a", "n": [1, "{{turn}}", null]});
-        let text = ArgsTemplate::parse(open).unwrap().fill(&mut |_: &Slot| Ok::<_, Infallible>("\"q\"".into())).unwrap();
+        let text = ArgsTemplate::parse(open)
+            .unwrap()
+            .fill(&mut |_: &Slot| Ok::<_, Infallible>("\"q\"".into()))
+            .unwrap();
         assert_eq!(text, r#"{"path":"\"q\"/a","n":[1,"\"q\"",null]}"#);
-        assert_eq!(ArgsTemplate::parse(json!({"a": 1})).unwrap(), ArgsTemplate::Ready("{\"a\":1}".into()));
+        assert_eq!(
+            ArgsTemplate::parse(json!({"a": 1})).unwrap(),
+            ArgsTemplate::Ready("{\"a\":1}".into())
+        );
         assert!(ArgsTemplate::parse(json!({"a": "{{x}}"})).is_err());
     }
 }

@@ -36,11 +36,18 @@ pub(super) fn line(request: &ModelRequest, lane: &str, turn: usize, played: &str
 
 fn message(message: &Message) -> Value {
     match message {
-        Message::User { parts: content, origin } => {
+        Message::User {
+            parts: content,
+            origin,
+        } => {
             let reminder = *origin == MessageOrigin::Reminder;
             json!({"role": "user", "reminder": reminder, "content": parts(content)})
         }
-        Message::Assistant { parts: content, calls, partial } => {
+        Message::Assistant {
+            parts: content,
+            calls,
+            partial,
+        } => {
             let calls: Vec<Value> = calls
                 .iter()
                 .map(|call| {
@@ -54,7 +61,12 @@ fn message(message: &Message) -> Value {
                 .collect();
             json!({"role": "assistant", "partial": partial, "content": parts(content), "calls": calls})
         }
-        Message::ToolResult { call, parts: content, is_error, note } => json!({
+        Message::ToolResult {
+            call,
+            parts: content,
+            is_error,
+            note,
+        } => json!({
             "role": "tool",
             "call": call.as_str(),
             "is_error": is_error,

@@ -24,9 +24,9 @@ impl View<'_> {
         Ok(match slot {
             Slot::LastUser => self.last_user(),
             Slot::LastToolResult => self.last_result().unwrap_or_default(),
-            Slot::ToolResult(id) => {
-                self.result(id).ok_or_else(|| format!("wanted a result of call {id}, got none"))?
-            }
+            Slot::ToolResult(id) => self
+                .result(id)
+                .ok_or_else(|| format!("wanted a result of call {id}, got none"))?,
             Slot::Turn => self.turn.to_string(),
             Slot::Attempt => self.request.attempt.to_string(),
             Slot::SessionId => self.request.session.to_string(),
@@ -36,10 +36,18 @@ impl View<'_> {
 
     /// Text of the last message that a person wrote.
     pub(super) fn last_user(&self) -> String {
-        let last = self.request.messages.iter().rev().find_map(|message| match &**message {
-            Message::User { parts, origin: MessageOrigin::User } => Some(text(parts)),
-            _ => None,
-        });
+        let last = self
+            .request
+            .messages
+            .iter()
+            .rev()
+            .find_map(|message| match &**message {
+                Message::User {
+                    parts,
+                    origin: MessageOrigin::User,
+                } => Some(text(parts)),
+                _ => None,
+            });
         last.unwrap_or_default()
     }
 
@@ -48,7 +56,10 @@ impl View<'_> {
         if let Some(wanted) = &pattern.last_user {
             let got = self.last_user();
             if !wanted.is_match(&got) {
-                return Some(format!("wanted last_user to match `{wanted}`, got {:?}", cut(&got)));
+                return Some(format!(
+                    "wanted last_user to match `{wanted}`, got {:?}",
+                    cut(&got)
+                ));
             }
         }
         if let Some(wanted) = pattern.last_role {
@@ -72,7 +83,10 @@ impl View<'_> {
             match self.result(id) {
                 None => return Some(format!("wanted a result of call {id}, got none")),
                 Some(got) if !got.contains(&**contains) => {
-                    return Some(format!("wanted the result of call {id} to contain {contains:?}, got {:?}", cut(&got)));
+                    return Some(format!(
+                        "wanted the result of call {id} to contain {contains:?}, got {:?}",
+                        cut(&got)
+                    ));
                 }
                 Some(_) => {}
             }
@@ -81,12 +95,22 @@ impl View<'_> {
     }
 
     fn last_role(&self) -> Option<Role> {
-        self.request.messages.iter().rev().find_map(|message| match &**message {
-            Message::User { origin: MessageOrigin::User, .. } => Some(Role::User),
-            Message::User { origin: MessageOrigin::Reminder, .. } => None,
-            Message::Assistant { .. } => Some(Role::Assistant),
-            Message::ToolResult { .. } => Some(Role::Tool),
-        })
+        self.request
+            .messages
+            .iter()
+            .rev()
+            .find_map(|message| match &**message {
+                Message::User {
+                    origin: MessageOrigin::User,
+                    ..
+                } => Some(Role::User),
+                Message::User {
+                    origin: MessageOrigin::Reminder,
+                    ..
+                } => None,
+                Message::Assistant { .. } => Some(Role::Assistant),
+                Message::ToolResult { .. } => Some(Role::Tool),
+            })
     }
 
     fn tool_failed(&self) -> bool {
@@ -99,10 +123,14 @@ impl View<'_> {
     }
 
     fn last_result(&self) -> Option<String> {
-        self.request.messages.iter().rev().find_map(|message| match &**message {
-            Message::ToolResult { parts, .. } => Some(text(parts)),
-            _ => None,
-        })
+        self.request
+            .messages
+            .iter()
+            .rev()
+            .find_map(|message| match &**message {
+                Message::ToolResult { parts, .. } => Some(text(parts)),
+                _ => None,
+            })
     }
 
     fn result(&self, id: &str) -> Option<String> {
@@ -116,7 +144,9 @@ impl View<'_> {
             _ => None,
         })?;
         messages.iter().rev().find_map(|message| match &**message {
-            Message::ToolResult { call: of, parts, .. } if of == call => Some(text(parts)),
+            Message::ToolResult {
+                call: of, parts, ..
+            } if of == call => Some(text(parts)),
             _ => None,
         })
     }
@@ -134,5 +164,7 @@ fn text(parts: &[Part]) -> String {
 
 fn cut(text: &str) -> &str {
     const SHOWN: usize = 120;
-    text.char_indices().nth(SHOWN).map_or(text, |(at, _)| &text[..at])
+    text.char_indices()
+        .nth(SHOWN)
+        .map_or(text, |(at, _)| &text[..at])
 }

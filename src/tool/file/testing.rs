@@ -45,6 +45,7 @@ impl Bench {
         let deps = FileDeps {
             freshness: Arc::default(),
             locks: Arc::default(),
+            search: Arc::default(),
             durability: Durability::Kernel,
             image_input: true,
         };
