@@ -27,7 +27,11 @@ pub(super) fn methods() -> Vec<AuthMethod> {
 /// # Errors
 /// -32000 with the reason.
 pub(super) fn check(sessions: &Sessions, model: Option<&str>) -> Result<(), RpcError> {
-    sessions.check_model(model).map_err(|fault| error::no_model(reason(&fault)))
+    let checked = match model {
+        Some(alias) => sessions.check_model(alias),
+        None => sessions.default_alias().map(|_| ()),
+    };
+    checked.map_err(|fault| error::no_model(reason(&fault)))
 }
 
 fn reason(fault: &Fault) -> String {

@@ -137,10 +137,10 @@ pub(super) struct Ending<'a> {
 impl Ending<'_> {
     /// A command that ended with another code than 0 has failed, whatever its call says.
     pub(super) fn has_failed(&self) -> bool {
-        let by_code = matches!(
-            self.display,
-            Some(Display::CommandOutput { exit_code: Some(1..) | Some(..0), .. } | Display::CommandOutput { signal: Some(_), .. })
-        );
+        let by_code = match self.display {
+            Some(Display::CommandOutput { exit_code, signal, .. }) => exit_code.is_some_and(|code| code != 0) || signal.is_some(),
+            _ => false,
+        };
         self.is_error || by_code
     }
 

@@ -157,6 +157,11 @@ fn thinking_option(settings: &Settings, models: &[ModelInfo]) -> Option<SessionC
     Some(option)
 }
 
+/// A value of an option that is no switch.
+pub(super) fn value(id: String) -> SessionConfigOptionValue {
+    SessionConfigOptionValue::value_id(id)
+}
+
 /// What choosing a value of an option changes; nothing where it is the current one.
 ///
 /// # Errors
