@@ -28,7 +28,7 @@ use crate::provider::scripted::TraceSink;
 use crate::session::lifecycle::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::session::Sessions;
-use crate::tool::file::FileLocks;
+use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
 /// What the command line says about configuration.
@@ -153,6 +153,7 @@ impl App {
             env: env.clone(),
             shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
             file_locks: Arc::<FileLocks>::default(),
+            search: Arc::<SearchPool>::default(),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),

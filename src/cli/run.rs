@@ -158,7 +158,6 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
                 }
             }
             Said::Approval(request, respond) => respond.approval(&person::approve(&request).await),
-            Said::Question(_, respond) => drop(respond),
         }
     }
     let wait = turn::WaitParams { session_id, turn_id: started.turn_id };

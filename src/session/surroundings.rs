@@ -73,6 +73,7 @@ impl Workplace {
             locks: deps.file_locks.clone(),
             durability: if config.files_fsync { Durability::Disk } else { Durability::Kernel },
             image_input: false,
+            search: deps.search.clone(),
         };
         let tool_deps = ToolDeps {
             file,
