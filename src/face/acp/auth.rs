@@ -29,7 +29,7 @@ pub(super) fn methods() -> Vec<AuthMethod> {
 pub(super) fn check(sessions: &Sessions, model: Option<&str>) -> Result<(), RpcError> {
     let checked = match model {
         Some(alias) => sessions.check_model(alias),
-        None => sessions.default_alias().map(|_| ()),
+        None => sessions.check_default_model().map(|_| ()),
     };
     checked.map_err(|fault| error::no_model(reason(&fault)))
 }
