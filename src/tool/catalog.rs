@@ -104,7 +104,10 @@ pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::values::ShellConfig;
+    use crate::os::env::Env;
     use crate::os::fs::Durability;
+    use crate::os::process::Processes;
     use crate::schema::Validator;
 
     fn deps(can_ask: bool) -> ToolDeps {
@@ -115,7 +118,8 @@ mod tests {
             durability: Durability::Kernel,
             image_input: false,
         };
-        ToolDeps { file, can_ask, shell: Arc::new(Shell), session: "s".into() }
+        let shell = Shell::new(&Env::default(), &ShellConfig::default(), Processes::new(None));
+        ToolDeps { file, can_ask, shell: Arc::new(shell), session: "s".into() }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {
