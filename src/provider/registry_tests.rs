@@ -87,6 +87,7 @@ fn config(providers: Vec<(&str, ProviderConfig)>, models: Vec<(&str, ModelConfig
         log_level: None,
         broken: None,
         warnings: vec![],
+        ..Config::default()
     }
 }
 
