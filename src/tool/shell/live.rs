@@ -9,7 +9,7 @@ use std::time::Duration;
 use longshore_protocol::value::tool::ProgressStream;
 use tokio::time::Instant;
 
-use super::utf8::Utf8;
+use super::utf8::{Utf8, cut_before};
 use crate::kernel::limits::COMMAND_LIVE_BYTES;
 use crate::os::process::Stream;
 use crate::tool::Progress;
@@ -76,7 +76,8 @@ impl Live {
         match self.mode {
             Mode::Text => self.push_text(stream, bytes),
             Mode::Size => {
-                self.due.get_or_insert_with(|| Instant::now() + STATUS_INTERVAL);
+                self.due
+                    .get_or_insert_with(|| Instant::now() + STATUS_INTERVAL);
             }
             Mode::Nothing => {}
         }
@@ -97,7 +98,10 @@ impl Live {
                 }
             }
             Mode::Size => {
-                let text = format!("{} bytes of output so far; no longer shown as text", self.total_bytes);
+                let text = format!(
+                    "{} bytes of output so far; no longer shown as text",
+                    self.total_bytes
+                );
                 self.progress.status(&text);
             }
             Mode::Nothing => {}
@@ -145,7 +149,7 @@ impl Live {
         let text = std::mem::take(&mut channel.text);
         let mut rest = text.as_str();
         while rest.len() >= PIECE_BYTES && self.mode == Mode::Text {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            let (piece, after) = rest.split_at(cut_before(rest, PIECE_BYTES));
             rest = after;
             self.show(stream, piece);
         }
@@ -158,7 +162,7 @@ impl Live {
         if text.is_empty() || self.mode != Mode::Text {
             return;
         }
-        let text = &text[..text.floor_char_boundary(COMMAND_LIVE_BYTES - self.text_bytes)];
+        let text = &text[..cut_before(text, COMMAND_LIVE_BYTES - self.text_bytes)];
         self.text_bytes += text.len();
         let progress_stream = match stream {
             Stream::Stdout => ProgressStream::Stdout,
@@ -221,7 +225,10 @@ mod tests {
         assert_eq!(seen.take(), []);
         live.flush();
         assert_eq!(live.due(), None);
-        assert_eq!(seen.take(), [(ERR, "e1e2".to_owned()), (OUT, "o1".to_owned())]);
+        assert_eq!(
+            seen.take(),
+            [(ERR, "e1e2".to_owned()), (OUT, "o1".to_owned())]
+        );
         live.push(Stream::Stdout, b"\x82\xac");
         live.finish();
         assert_eq!(seen.take(), [(OUT, "€".to_owned())]);
@@ -239,15 +246,27 @@ mod tests {
             live.push(Stream::Stdout, chunk.as_bytes());
         }
         let pieces = seen.take();
-        assert_eq!(pieces.iter().map(|(_, text)| text.len()).sum::<usize>(), COMMAND_LIVE_BYTES);
-        assert!(pieces.iter().all(|(stream, text)| *stream == OUT && text.len() == PIECE_BYTES));
+        assert_eq!(
+            pieces.iter().map(|(_, text)| text.len()).sum::<usize>(),
+            COMMAND_LIVE_BYTES
+        );
+        assert!(
+            pieces
+                .iter()
+                .all(|(stream, text)| *stream == OUT && text.len() == PIECE_BYTES)
+        );
         assert!(live.due().is_some());
         live.flush();
         live.push(Stream::Stdout, b"more");
         assert_eq!(live.due(), Some(Instant::now() + STATUS_INTERVAL));
         live.flush();
         let total = 20 * chunk.len();
-        let status = |n: usize| (None, format!("{n} bytes of output so far; no longer shown as text"));
+        let status = |n: usize| {
+            (
+                None,
+                format!("{n} bytes of output so far; no longer shown as text"),
+            )
+        };
         assert_eq!(seen.take(), [status(total), status(total + 4)]);
     }
 }
