@@ -6,14 +6,18 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use longshore_protocol::method::host::ServerInfo;
 use longshore_protocol::value::failure::Warning;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
 use crate::http::Http;
-use crate::hub::{AskLimits, HostQueue, Hub, Now, QueueLimits};
+use crate::face::acp::AcpDeps;
+use crate::face::native::NativeDeps;
+use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::PROCESS_GRACE;
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::Env;
@@ -25,7 +29,7 @@ use crate::provider::scripted::TraceSink;
 use crate::session::lifecycle::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::session::Sessions;
-use crate::tool::file::FileLocks;
+use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
 /// What the command line says about configuration.
@@ -150,6 +154,7 @@ impl App {
             env: env.clone(),
             shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
             file_locks: Arc::<FileLocks>::default(),
+            search: Arc::<SearchPool>::default(),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),
@@ -157,14 +162,35 @@ impl App {
         Self { settings, sessions, hub, store, clock, processes, tasks }
     }
 
-    /// The queue of a new host.
-    pub fn queue(&self) -> Arc<HostQueue> {
-        Arc::new(HostQueue::new(self.store.clone(), QueueLimits::default(), now_of(&self.clock)))
+    /// What the native face is built over. `stop` ends its connections; it fires it itself after a `shutdown`.
+    pub fn native_deps(&self, stop: CancellationToken) -> NativeDeps {
+        let config = self.settings.config.clone();
+        NativeDeps {
+            sessions: self.sessions.clone(),
+            hub: self.hub.clone(),
+            log: self.store.clone(),
+            clock: self.clock.clone(),
+            server: ServerInfo {
+                name: "longshore".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+            },
+            limits: config.limits.clone(),
+            warnings: Box::new(move || config_warnings(&config)),
+            stop,
+        }
     }
 
-    /// Problems with the configuration, for hosts.
-    pub fn warnings(&self) -> Vec<Warning> {
-        config_warnings(&self.settings.config)
+    /// What the ACP face is built over. `stop` ends its connection.
+    pub fn acp_deps(&self, stop: CancellationToken) -> AcpDeps {
+        AcpDeps {
+            sessions: self.sessions.clone(),
+            hub: self.hub.clone(),
+            log: self.store.clone(),
+            clock: self.clock.clone(),
+            limits: self.settings.config.limits.clone(),
+            stop,
+        }
     }
 
     /// Ends everything within a deadline: turns, processes, journals. Processes get what is left of the usual grace.

@@ -146,7 +146,6 @@ impl World<'_> {
                     answered.push(answer.option_id);
                     respond.approval(&answer);
                 }
-                Said::Question(_, respond) => drop(respond),
             }
         }
         Err("the server went away in mid-turn".into())

@@ -4,7 +4,6 @@ use longshore_protocol::method::host::{HostCapabilities, HostInfo, InitializePar
 use longshore_protocol::method::{MethodSpec, spec};
 use longshore_protocol::reverse::Reverse;
 use longshore_protocol::value::approval::{ApprovalAnswer, ApprovalRequest};
-use longshore_protocol::value::question::{QuestionAnswer, QuestionRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
@@ -25,8 +24,6 @@ pub(super) enum Said {
     Event { method: String, params: serde_json::Value },
     /// An approval it wants, and the way to give it.
     Approval(Box<ApprovalRequest>, Respond),
-    /// Questions it wants answered.
-    Question(Box<QuestionRequest>, Respond),
 }
 
 /// The way to answer a reverse request.
@@ -35,11 +32,6 @@ pub(super) struct Respond(crate::rpc::Answer);
 impl Respond {
     /// Answers an approval.
     pub(super) fn approval(self, answer: &ApprovalAnswer) {
-        self.send(answer);
-    }
-
-    /// Answers questions.
-    pub(super) fn question(self, answer: &QuestionAnswer) {
         self.send(answer);
     }
 
@@ -103,11 +95,6 @@ impl Driver {
                         && let Ok(request) = serde_json::from_str(params)
                     {
                         return Some(Said::Approval(Box::new(request), respond));
-                    }
-                    if method == Reverse::QuestionRequest.name()
-                        && let Ok(request) = serde_json::from_str(params)
-                    {
-                        return Some(Said::Question(Box::new(request), respond));
                     }
                     // Dropping the answer refuses what this host does not know.
                     drop(respond);

@@ -16,8 +16,8 @@ use super::args::{Common, Output, Run};
 use super::driver::{Driver, Said};
 use super::terminal::{complain, say};
 use super::{logging, person, server};
-use crate::app::{self, App, native_deps};
-use crate::face::native;
+use crate::app::{self, App};
+use crate::face::native::Native;
 use crate::kernel::limits::SHUTDOWN;
 use crate::os::env::Env;
 use crate::os::process::Processes;
@@ -93,9 +93,11 @@ struct Seen {
 
 async fn drive(app: &Arc<App>, job: Job) -> u8 {
     let (ours, theirs) = crate::rpc::pipe(PIPE_BYTES);
-    let stop = CancellationToken::new();
-    let serving = native::serve(theirs.reader, theirs.writer, native_deps(app), stop.clone());
-    let serving = app.tasks.spawn(serving);
+    let native = Native::new(app.native_deps(CancellationToken::new()));
+    let serving = app.tasks.spawn(async move {
+        let served = native.serve(theirs.reader, theirs.writer).await;
+        served.close(std::time::Duration::ZERO).await
+    });
     let mut driver = Driver::connect(ours.reader, ours.writer);
     let code = match turn(&mut driver, job).await {
         Ok(code) => code,
@@ -156,7 +158,6 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
                 }
             }
             Said::Approval(request, respond) => respond.approval(&person::approve(&request).await),
-            Said::Question(_, respond) => drop(respond),
         }
     }
     let wait = turn::WaitParams { session_id, turn_id: started.turn_id };

@@ -1,11 +1,13 @@
 //! Globs as rules use them: over text, where `*` crosses everything, and over paths, where it stays in a segment.
 //!
 //! Both know `*`, `?`, `[…]`, `{a,b}` and `\` before a literal character; `**` as a path segment crosses segments. A
-//! leading dot is an ordinary character: a rule that meant to protect a directory covers its dotfiles too.
+//! leading dot is an ordinary character: a rule that meant to protect a directory covers its dotfiles too. `?` and
+//! classes match whole characters, whatever their bytes, which is why these globs become regular expressions here and
+//! are not those of file searches.
 
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
+use regex::{Regex, RegexBuilder};
 use unicode_normalization::UnicodeNormalization;
 
 use super::rule::Anchors;
@@ -25,12 +27,12 @@ pub(super) enum Reach {
 
 /// A compiled glob over text.
 #[derive(Clone, Debug)]
-pub(super) struct TextGlob(GlobMatcher);
+pub(super) struct TextGlob(Regex);
 
 /// A compiled glob over absolute paths.
 #[derive(Clone, Debug)]
 pub(super) struct PathGlob {
-    forms: Vec<GlobMatcher>,
+    forms: Vec<Regex>,
     fold: bool,
 }
 
@@ -128,14 +130,113 @@ enum Separator {
     Slash,
 }
 
-fn compile(pattern: &str, separator: Separator) -> Result<GlobMatcher, String> {
-    GlobBuilder::new(pattern)
-        .literal_separator(matches!(separator, Separator::Slash))
-        .backslash_escape(true)
-        .empty_alternates(true)
+/// # Errors
+/// What is wrong with the pattern, lower case, no full stop.
+fn compile(pattern: &str, separator: Separator) -> Result<Regex, String> {
+    let translated = translate(pattern, &separator)?;
+    RegexBuilder::new(&format!(r"\A(?:{translated})\z"))
+        .dot_matches_new_line(true)
         .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| error.kind().to_string())
+        .map_err(|_| "it is too large".to_owned())
+}
+
+fn translate(pattern: &str, separator: &Separator) -> Result<String, String> {
+    let (any, many) = match separator {
+        Separator::Ordinary => (".", ".*"),
+        Separator::Slash => ("[^/]", "[^/]*"),
+    };
+    let chars: Vec<char> = pattern.chars().collect();
+    let mut out = String::new();
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(&c) = chars.get(at) {
+        at += 1;
+        match c {
+            '\\' => {
+                let literal = chars.get(at).ok_or("a `\\` stands at its end")?;
+                push_literal(&mut out, *literal);
+                at += 1;
+            }
+            '*' => {
+                let starts_segment = at == 1 || matches!(chars[at - 2], '/' | '{' | ',');
+                let more = chars[at..].iter().take_while(|c| **c == '*').count();
+                at += more;
+                let next = chars.get(at);
+                let is_segment =
+                    more > 0 && starts_segment && matches!(next, None | Some('/' | '}' | ','));
+                match separator {
+                    Separator::Slash if is_segment && next == Some(&'/') => {
+                        out.push_str("(?:.*/)?");
+                        at += 1;
+                    }
+                    Separator::Slash if is_segment => out.push_str(".*"),
+                    _ => out.push_str(many),
+                }
+            }
+            '?' => out.push_str(any),
+            '[' => at = push_class(&mut out, &chars, at, separator)?,
+            '{' => {
+                depth += 1;
+                out.push_str("(?:");
+            }
+            '}' => {
+                depth = depth.checked_sub(1).ok_or("a `}` has no `{`")?;
+                out.push(')');
+            }
+            ',' if depth > 0 => out.push('|'),
+            c => push_literal(&mut out, c),
+        }
+    }
+    if depth > 0 {
+        return Err("a `{` has no `}`".to_owned());
+    }
+    Ok(out)
+}
+
+/// Translates a class from behind its `[`, and says where it ends.
+fn push_class(
+    out: &mut String,
+    chars: &[char],
+    mut at: usize,
+    separator: &Separator,
+) -> Result<usize, String> {
+    let unclosed = || "a `[` has no `]`".to_owned();
+    let is_negated = matches!(chars.get(at), Some('!' | '^'));
+    at += usize::from(is_negated);
+    let first = at;
+    let mut members = String::new();
+    loop {
+        let mut low = *chars.get(at).ok_or_else(unclosed)?;
+        if low == ']' && at > first {
+            break;
+        }
+        if low == '\\' {
+            at += 1;
+            low = *chars.get(at).ok_or_else(unclosed)?;
+        }
+        push_literal(&mut members, low);
+        at += 1;
+        if chars.get(at) == Some(&'-') && chars.get(at + 1).is_some_and(|high| *high != ']') {
+            let high = chars[at + 1];
+            if high < low {
+                return Err(format!("the range `{low}-{high}` is empty"));
+            }
+            members.push('-');
+            push_literal(&mut members, high);
+            at += 2;
+        }
+    }
+    let negation = if is_negated { "^" } else { "" };
+    match separator {
+        Separator::Ordinary => out.extend(["[", negation, &members, "]"]),
+        Separator::Slash => out.extend(["[[", negation, &members, "]&&[^/]]"]),
+    }
+    Ok(at + 1)
+}
+
+/// A character by its number stands for itself, in a class too.
+fn push_literal(out: &mut String, c: char) {
+    out.extend([r"\x{", &format!("{:x}", c as u32), "}"]);
 }
 
 /// Letters of any case, composed or not, become the same.
@@ -204,6 +305,16 @@ mod tests {
             ("a?c", "a/c", true),
             ("{a,b}x", "bx", true),
             ("[ab]x", "cx", false),
+            ("[!ab]x", "\u{e9}x", true),
+            ("[a-c-]", "-", true),
+            ("[]a]", "]", true),
+            ("a{b,{c,d}}", "ad", true),
+            ("a{,b}", "a", true),
+            ("a.c", "abc", false),
+            ("a$", "a\n", false),
+            ("a", "a\n", false),
+            ("caf?", "caf\u{e9}", true),
+            ("caf[\u{e9}\u{e8}]", "caf\u{e9}", true),
         ];
         for (pattern, text, expected) in cases {
             assert_eq!(
@@ -236,6 +347,17 @@ mod tests {
             ("caf\u{e9}", Exact, "/w/cafe\u{301}", false),
             (r"a\[1\]", Exact, "/w/a[1]", true),
             ("{a,b}/c", Exact, "/w/b/c", true),
+            ("**/c", Exact, "/w/c", true),
+            ("**/c", Exact, "/w/a/b/c", true),
+            ("**/c", Exact, "/w/xc", false),
+            ("a/**/c", Exact, "/w/a/c", true),
+            ("a/**/c", Exact, "/w/a/b/b/c", true),
+            ("a/**/c", Exact, "/w/a/bc", false),
+            ("a**c", Exact, "/w/a/c", false),
+            ("a/**", Exact, "/w/a", false),
+            ("a[!b]c", Exact, "/w/a/c", false),
+            ("a?c", Exact, "/w/a/c", false),
+            ("{a,b/**}", Exact, "/w/b/x/y", true),
         ];
         for (pattern, reach, path, expected) in cases {
             let glob = PathGlob::new(pattern, &anchors(), reach).expect(pattern);
@@ -305,6 +427,24 @@ mod tests {
         }
         for pattern in ["a*", "a?", "[a]", "{a}", r"a\"] {
             assert_eq!(literal(pattern), None, "{pattern}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn escaped_text_matches_itself_alone(text in ".*", other in ".*") {
+            let glob = TextGlob::new(&escape(&text)).expect("escaped");
+            proptest::prop_assert!(glob.is_match(&text));
+            proptest::prop_assert_eq!(glob.is_match(&other), text == other);
+            proptest::prop_assert_eq!(literal(&escape(&text)), Some(text));
+        }
+
+        #[test]
+        fn no_pattern_panics(pattern in r"[a/*?\[\]{},!^\\.-]{0,12}", text in "[a/.]{0,8}") {
+            for reach in [Reach::Exact, Reach::Wide] {
+                let _ = PathGlob::new(&pattern, &anchors(), reach).map(|glob| glob.is_match(Path::new(&text)));
+            }
+            let _ = TextGlob::new(&pattern).map(|glob| glob.is_match(&text));
         }
     }
 }

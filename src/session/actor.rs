@@ -28,7 +28,7 @@ use crate::agent::turn::{TurnInput, TurnOutcome};
 use crate::agent::{Agent, Board, Steers, TurnCx};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
-use crate::kernel::port::{Ability, AskHost, AskKind, EventSink};
+use crate::kernel::port::{Ability, AskKind, EventSink};
 use crate::os::blocking;
 use crate::os::lock::FileLock;
 

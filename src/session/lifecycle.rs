@@ -45,7 +45,7 @@ use crate::os::ids::IdSource;
 use crate::os::lock::{FileLock, LockError};
 use crate::provider::registry::Registry;
 use crate::store::append_log::AppendLog;
-use crate::tool::file::FileLocks;
+use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
 /// Commands that wait for one session's task.
@@ -115,6 +115,8 @@ pub struct Deps {
     pub shell: Arc<Shell>,
     /// One for the process, so that no two calls write one file at the same time.
     pub file_locks: Arc<FileLocks>,
+    /// One for the process: all searches share its threads.
+    pub search: Arc<SearchPool>,
     /// Owns every task of every session.
     pub tasks: TaskTracker,
     /// Turns running now.

@@ -73,12 +73,12 @@ impl Workplace {
             locks: deps.file_locks.clone(),
             durability: if config.files_fsync { Durability::Disk } else { Durability::Kernel },
             image_input: false,
+            search: deps.search.clone(),
         };
         let tool_deps = ToolDeps {
             file,
             can_ask: false,
             shell: deps.shell.clone(),
-            session: session.session_id.clone(),
         };
         Self { workspace, deps: tool_deps, made: Mutex::default(), rules: Arc::new(rules), warnings }
     }

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use longshore_protocol::id::SessionId;
-
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
+use super::file::glob::Glob;
+use super::file::grep::Grep;
 use super::file::read::Read;
 use super::file::write::Write;
-use super::shell::Shell;
+use super::shell::{Bash, Shell};
 use super::todo::TodoList;
 use super::Tool;
 
@@ -25,8 +25,6 @@ pub struct ToolDeps {
     pub can_ask: bool,
     /// Runs commands.
     pub shell: Arc<Shell>,
-    /// Marks the processes of the session.
-    pub session: SessionId,
 }
 
 /// Which agents have a tool.
@@ -68,6 +66,9 @@ pub const TABLE: &[Row] = &[
     Row { name: Read::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Read::new(deps.file.clone())) },
     Row { name: Write::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Write::new(deps.file.clone())) },
     Row { name: Edit::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Edit::new(deps.file.clone())) },
+    Row { name: Glob::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Glob::new(deps.file.clone())) },
+    Row { name: Grep::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Grep::new(deps.file.clone())) },
+    Row { name: Bash::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Bash::new(deps.shell.clone())) },
     Row { name: TodoList::NAME, agents: Agents::Working, when: always, make: |_| Arc::new(TodoList::new()) },
     Row {
         name: AskUserQuestion::NAME,
@@ -110,11 +111,12 @@ mod tests {
         let file = FileDeps {
             freshness: Arc::default(),
             locks: Arc::default(),
+            search: Arc::default(),
             durability: Durability::Kernel,
             image_input: false,
         };
         let shell = Shell::new(&Env::default(), &ShellConfig::default(), Processes::new(None));
-        ToolDeps { file, can_ask, shell: Arc::new(shell), session: "s".into() }
+        ToolDeps { file, can_ask, shell: Arc::new(shell) }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {
@@ -136,7 +138,7 @@ mod tests {
     fn every_tool_tells_the_model_enough() {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
-            assert!(spec.description.len() > 40 && !spec.description.contains('{'), "{}", spec.name);
+            assert!(spec.description.len() > 40 && !spec.description.contains("{images}"), "{}", spec.name);
             assert!(Validator::compile(&spec.parameters).is_ok(), "{}", spec.name);
             assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
             let properties = spec.parameters["properties"].as_object().unwrap();

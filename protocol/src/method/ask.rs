@@ -1,12 +1,14 @@
 //! Open asks, for hosts that attach late or answer out of band.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ApprovalId, QuestionId, SessionId};
-use crate::value::approval::{ApprovalAnswer, ApprovalRequest};
+use crate::value::approval::{ApprovalAnswer, ApprovalRequest, Decision, OptionId, Scope};
 use crate::value::page::Page;
-use crate::value::question::{QuestionAnswer, QuestionRequest};
+use crate::value::question::{Choice, QuestionAnswer, QuestionRequest};
 
 /// Params of `approval/list` and `question/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +31,7 @@ pub type ApprovalListResult = Page<ApprovalRequest>;
 /// Result of `question/list`.
 pub type QuestionListResult = Page<QuestionRequest>;
 
-/// Params of `approval/resolve`.
+/// Params of `approval/resolve`: an answer as to `approval/request`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalResolveParams {
@@ -37,12 +39,24 @@ pub struct ApprovalResolveParams {
     pub session_id: SessionId,
     /// The approval.
     pub approval_id: ApprovalId,
-    /// The answer.
-    #[serde(flatten)]
-    pub answer: ApprovalAnswer,
+    /// The option chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option_id: Option<OptionId>,
+    /// The decision, for hosts that do not use options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// How far an `allow` reaches; `once` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+    /// Words for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+    /// Other arguments to run the call with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_input: Option<serde_json::Value>,
 }
 
-/// Params of `question/resolve`.
+/// Params of `question/resolve`: an answer as to `question/request`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionResolveParams {
@@ -50,9 +64,47 @@ pub struct QuestionResolveParams {
     pub session_id: SessionId,
     /// The questions.
     pub question_id: QuestionId,
-    /// The answer.
-    #[serde(flatten)]
-    pub answer: QuestionAnswer,
+    /// Answers by question id.
+    #[serde(default)]
+    pub answers: BTreeMap<String, Choice>,
+    /// True where the user closed the dialog.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dismissed: bool,
+}
+
+impl ApprovalResolveParams {
+    /// The answer alone.
+    pub fn answer(self) -> ApprovalAnswer {
+        let Self {
+            session_id: _,
+            approval_id: _,
+            option_id,
+            decision,
+            scope,
+            feedback,
+            edited_input,
+        } = self;
+        ApprovalAnswer {
+            option_id,
+            decision,
+            scope,
+            feedback,
+            edited_input,
+        }
+    }
+}
+
+impl QuestionResolveParams {
+    /// The answer alone.
+    pub fn answer(self) -> QuestionAnswer {
+        let Self {
+            session_id: _,
+            question_id: _,
+            answers,
+            dismissed,
+        } = self;
+        QuestionAnswer { answers, dismissed }
+    }
 }
 
 /// Result of `approval/resolve` and `question/resolve`: the answer was taken.

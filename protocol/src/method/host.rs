@@ -51,7 +51,12 @@ pub struct HostCapabilities {
 
 impl Default for HostCapabilities {
     fn default() -> Self {
-        Self { approvals: false, questions: false, live_events: true, opt_out: Vec::new() }
+        Self {
+            approvals: false,
+            questions: false,
+            live_events: true,
+            opt_out: Vec::new(),
+        }
     }
 }
 

@@ -168,16 +168,54 @@ pub struct GetResult {
     pub session: Session,
 }
 
-/// Params of `session/set`.
+/// Params of `session/set`: the settings to change; absent ones stay as they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SessionSetParams")]
 pub struct SetParams {
     /// The session.
     pub session_id: SessionId,
-    /// What to change.
-    #[serde(flatten)]
-    pub changes: SessionPatch,
+    /// New title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// New model, by alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// New thinking effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// New mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// New list of further directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_dirs: Option<Vec<String>>,
+    /// New host data, replacing the old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl SetParams {
+    /// The settings alone.
+    pub fn changes(self) -> SessionPatch {
+        let Self {
+            session_id: _,
+            title,
+            model,
+            thinking,
+            mode,
+            additional_dirs,
+            metadata,
+        } = self;
+        SessionPatch {
+            title,
+            model,
+            thinking,
+            mode,
+            additional_dirs,
+            metadata,
+        }
+    }
 }
 
 /// Result of `session/set`.

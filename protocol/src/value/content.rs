@@ -45,7 +45,7 @@ pub enum ContentPart {
 
 /// The input of a turn: a string, or a list of parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a string or an array of content parts")]
 pub enum Input {
     /// Short for one text part.
     Text(String),

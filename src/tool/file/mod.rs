@@ -10,8 +10,11 @@
 mod diff;
 pub mod edit;
 mod freshness;
+pub mod glob;
+pub mod grep;
 mod locks;
 pub mod read;
+mod search;
 mod splice;
 mod target;
 mod text;
@@ -20,6 +23,7 @@ pub mod write;
 
 pub use freshness::Freshness;
 pub use locks::FileLocks;
+pub use search::SearchPool;
 
 use std::sync::Arc;
 
@@ -34,6 +38,8 @@ pub struct FileDeps {
     pub freshness: Arc<Freshness>,
     /// One for the whole process, so that sessions and agents never write one file at the same time.
     pub locks: Arc<FileLocks>,
+    /// One for the whole process: all searches share its threads.
+    pub search: Arc<SearchPool>,
     /// When a change counts as done.
     pub durability: Durability,
     /// The model takes images.
@@ -42,7 +48,10 @@ pub struct FileDeps {
 
 impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {
-        Self { kind: Some(error.kind()), message: error.to_string() }
+        Self {
+            kind: Some(error.kind()),
+            message: error.to_string(),
+        }
     }
 }
 

@@ -1,0 +1,198 @@
+//! Sessions.
+
+use longshore_protocol::id::SessionId;
+use longshore_protocol::method::session::{
+    AttachParams, AttachResult, CloseParams, CloseResult, CreateParams, CreateResult, DetachParams,
+    DetachResult, EventsParams, EventsResult, GetParams, GetResult, ListParams, ListResult, Replay,
+    ResumeParams, ResumeResult, SetParams, SetResult, TranscriptParams, TranscriptResult,
+};
+use longshore_protocol::value::session::Snapshot;
+
+use super::page_limit;
+use crate::face::native::dispatch::Cx;
+use crate::face::native::project;
+use crate::kernel::fault::Fault;
+use crate::kernel::limits::PAGE;
+use crate::session::View;
+use crate::session::lifecycle::{CreateOptions, ListFilter};
+
+/// What one page of `session/events` holds at most, about. Chosen: a reply that any host can take in one line.
+const EVENTS_BYTES: usize = 4 << 20;
+
+pub(in crate::face::native) async fn create(
+    cx: Cx,
+    params: CreateParams,
+) -> Result<CreateResult, Fault> {
+    let options = CreateOptions {
+        cwd: params.cwd.into(),
+        additional_dirs: params.additional_dirs.into_iter().map(Into::into).collect(),
+        model: params.model,
+        thinking: params.thinking,
+        mode: params.mode,
+        title: params.title,
+        ephemeral: params.ephemeral,
+        metadata: params.metadata,
+        unattended: params.unattended,
+        script: params.script,
+    };
+    let (handle, session) = cx.deps().sessions.create(options).await?;
+    let attaching = cx.attach(&session.session_id)?;
+    let last_seq = handle.view().await?.last_seq;
+    let (sessions, created) = (cx.deps().sessions.clone(), session.clone());
+    cx.after(move || {
+        // The maker sees everything from the first event on.
+        attaching.go(0, last_seq);
+        sessions.announce(created);
+    });
+    Ok(CreateResult { session })
+}
+
+pub(in crate::face::native) async fn resume(
+    cx: Cx,
+    params: ResumeParams,
+) -> Result<ResumeResult, Fault> {
+    let id = params.session_id;
+    let handle = cx.deps().sessions.open(&id).await?;
+    let attaching = cx.attach(&id)?;
+    let View {
+        session, last_seq, ..
+    } = handle.view().await?;
+    let transcript = match params.replay {
+        Replay::Transcript => Some(
+            cx.deps()
+                .sessions
+                .transcript(&id, None, params.limit)
+                .await?,
+        ),
+        Replay::None | Replay::Events => None,
+    };
+    let cursor = match params.replay {
+        Replay::Events => 0,
+        Replay::None | Replay::Transcript => last_seq,
+    };
+    cx.after(move || attaching.go(cursor, last_seq));
+    Ok(ResumeResult {
+        session,
+        last_seq,
+        transcript,
+    })
+}
+
+pub(in crate::face::native) async fn attach(
+    cx: Cx,
+    params: AttachParams,
+) -> Result<AttachResult, Fault> {
+    let id = params.session_id;
+    let handle = cx.deps().sessions.open(&id).await?;
+    // Attached before the look at the session: what happens in between is in the journal, and is sent after the reply.
+    let attaching = cx.attach(&id)?;
+    let view = handle.view().await?;
+    let last_seq = view.last_seq;
+    let wanted = params.after_seq.map(u64::try_from);
+    let (cursor, resync) = match wanted {
+        None => (last_seq, false),
+        Some(Ok(after)) if after <= last_seq => (after, false),
+        Some(_) => (last_seq, true),
+    };
+    let snapshot = snapshot(&cx, &id, view).await?;
+    cx.after(move || attaching.go(cursor, last_seq));
+    Ok(AttachResult {
+        last_seq,
+        resync,
+        snapshot,
+    })
+}
+
+async fn snapshot(cx: &Cx, id: &SessionId, view: View) -> Result<Snapshot, Fault> {
+    let turns = cx
+        .deps()
+        .sessions
+        .transcript(id, None, Some(PAGE as u32))
+        .await?;
+    Ok(Snapshot {
+        status: view.session.status,
+        session: view.session,
+        last_seq: view.last_seq,
+        open_asks: cx.deps().hub.open_asks(id),
+        turns: turns.items,
+        next_cursor: turns.next_cursor,
+    })
+}
+
+pub(in crate::face::native) fn detach(cx: &Cx, params: DetachParams) -> DetachResult {
+    cx.deps().hub.detach(cx.host_id(), &params.session_id);
+    DetachResult {}
+}
+
+pub(in crate::face::native) async fn list(cx: Cx, params: ListParams) -> Result<ListResult, Fault> {
+    let ListParams {
+        cwd,
+        text,
+        archived,
+        cursor,
+        limit,
+    } = params;
+    cx.deps()
+        .sessions
+        .list(ListFilter {
+            cwd,
+            text,
+            archived,
+            cursor,
+            limit,
+        })
+        .await
+}
+
+pub(in crate::face::native) async fn get(cx: Cx, params: GetParams) -> Result<GetResult, Fault> {
+    let session = cx.deps().sessions.view(&params.session_id).await?.session;
+    Ok(GetResult { session })
+}
+
+pub(in crate::face::native) async fn set(cx: Cx, params: SetParams) -> Result<SetResult, Fault> {
+    let handle = cx.deps().sessions.open(&params.session_id).await?;
+    let session = handle.set(params.changes()).await?;
+    Ok(SetResult { session })
+}
+
+pub(in crate::face::native) async fn transcript(
+    cx: Cx,
+    params: TranscriptParams,
+) -> Result<TranscriptResult, Fault> {
+    let TranscriptParams {
+        session_id,
+        cursor,
+        limit,
+    } = params;
+    cx.deps()
+        .sessions
+        .transcript(&session_id, cursor, limit)
+        .await
+}
+
+pub(in crate::face::native) async fn events(
+    cx: Cx,
+    params: EventsParams,
+) -> Result<EventsResult, Fault> {
+    let id = params.session_id;
+    let last_seq = cx.deps().sessions.view(&id).await?.last_seq;
+    let limit = page_limit(params.limit);
+    let mut items = Vec::new();
+    if params.after_seq < last_seq {
+        let events = cx
+            .deps()
+            .log
+            .read_events(&id, params.after_seq, EVENTS_BYTES)
+            .await?;
+        items.extend(events.iter().take(limit).map(|event| project::value(event)));
+    }
+    Ok(EventsResult { items, last_seq })
+}
+
+pub(in crate::face::native) async fn close(
+    cx: Cx,
+    params: CloseParams,
+) -> Result<CloseResult, Fault> {
+    cx.deps().sessions.close(&params.session_id).await?;
+    Ok(CloseResult {})
+}
