@@ -20,6 +20,7 @@ use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
 use crate::os::env::Env;
+use crate::os::ids::RandomIds;
 use crate::os::process::{ExitWatch, Processes};
 use crate::path::Workspace;
 use crate::schema::Validator;
@@ -85,7 +86,7 @@ impl Bench {
             program: self.shell.program.clone(),
             env: self.shell.env.clone(),
             processes: self.shell.processes.clone(),
-            ids: Default::default(),
+            ids: RandomIds::default(),
             ..self.shell
         };
         let bash = Bash::new(Arc::new(shell));
@@ -626,7 +627,7 @@ async fn long_output_is_in_the_log_byte_by_byte() {
             && shown.contains("\n99999\n100000\noutput_path: ")
     );
     assert!(shown.contains(" lines omitted …]") && shown.contains("\noutput_size_bytes: 588895\n"));
-    let expected: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    let expected: String = (1..=100_000).map(|n| n.to_string() + "\n").collect();
     assert_eq!(bench.log(&outcome), expected.as_bytes());
     let log = std::fs::read_dir(&bench.results)
         .unwrap()

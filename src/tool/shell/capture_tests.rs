@@ -86,7 +86,7 @@ async fn what_fits_is_shown_whole_and_leaves_no_log() {
 
 #[tokio::test]
 async fn of_long_output_beginning_and_end_are_shown() {
-    let raw: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    let raw: String = (1..=100_000).map(|n| n.to_string() + "\n").collect();
     for step in [100, 65_536] {
         let taken = capture(cut(raw.as_bytes(), step)).await;
         let text = taken.text.unwrap();
@@ -156,7 +156,9 @@ async fn one_endless_line_after_a_long_beginning() {
 async fn progress_is_folded_and_needs_no_log() {
     let mut raw = String::new();
     for n in 0..200_000 {
-        raw.push_str(&format!("\r\x1b[K{n} of 200000"));
+        raw += "\r\x1b[K";
+        raw += &n.to_string();
+        raw += " of 200000";
     }
     raw.push_str("\ndone\n");
     assert!(raw.len() > COMMAND_RING_BYTES);

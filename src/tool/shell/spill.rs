@@ -214,7 +214,7 @@ mod tests {
         let mut spill = Spill::new(file.join("x.log"), Caps::default());
         spill.push(b"a");
         spill.advance().await;
-        spill.push(&[b'b'; 1 << 20]);
+        spill.push(&vec![b'b'; 1 << 20]);
         assert!(spill.has_room() && !spill.is_writing());
         let kept = spill.finish().await;
         assert!(kept.problem.unwrap().contains("cannot create directory"));

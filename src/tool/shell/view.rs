@@ -272,7 +272,7 @@ mod tests {
         ];
         for (stream, piece) in pieces {
             view.feed(stream, piece, |line| {
-                seen.push((line.text.to_owned(), line.end))
+                seen.push((line.text.to_owned(), line.end));
             });
         }
         assert_eq!(seen, [("aE€!\n".to_owned(), 7 + 12)]);
