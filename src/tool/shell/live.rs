@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use longshore_protocol::value::tool::ProgressStream;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::utf8::{Utf8, cut_before};
 use crate::kernel::limits::COMMAND_LIVE_BYTES;
@@ -26,6 +27,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// See the module.
 pub(super) struct Live {
     progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
     stdout: Channel,
     stderr: Channel,
     /// The stream whose text has waited longer.
@@ -51,10 +53,11 @@ struct Channel {
 }
 
 impl Live {
-    /// Shows output through `progress`.
-    pub(super) fn new(progress: Arc<dyn Progress>) -> Self {
+    /// Shows output through `progress`, until `cancel`.
+    pub(super) fn new(progress: Arc<dyn Progress>, cancel: CancellationToken) -> Self {
         Self {
             progress,
+            cancel,
             stdout: Channel::default(),
             stderr: Channel::default(),
             first: Stream::Stdout,
@@ -159,6 +162,10 @@ impl Live {
     }
 
     fn show(&mut self, stream: Stream, text: &str) {
+        if self.cancel.is_cancelled() {
+            // It may have come between two pieces of one read.
+            self.stop();
+        }
         if text.is_empty() || self.mode != Mode::Text {
             return;
         }
@@ -216,7 +223,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn small_pieces_wait_for_one_another() {
         let seen = Arc::new(Seen::default());
-        let mut live = Live::new(seen.clone());
+        let mut live = Live::new(seen.clone(), CancellationToken::new());
         assert_eq!(live.due(), None);
         live.push(Stream::Stderr, b"e1");
         live.push(Stream::Stdout, b"o1\xe2");
@@ -237,10 +244,36 @@ mod tests {
         assert_eq!((seen.take(), live.due()), (vec![], None));
     }
 
+    /// Cancels at the first piece.
+    struct Impatient(CancellationToken, Mutex<usize>);
+
+    impl Progress for Impatient {
+        fn output(&self, _: ProgressStream, _: &str) {
+            *self.1.lock().unwrap() += 1;
+            self.0.cancel();
+        }
+
+        fn status(&self, _: &str) {
+            self.output(ProgressStream::Status, "");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_shown_after_a_cancel() {
+        let cancel = CancellationToken::new();
+        let progress = Arc::new(Impatient(cancel.clone(), Mutex::default()));
+        let mut live = Live::new(progress.clone(), cancel);
+        live.push(Stream::Stdout, &vec![b'x'; 4 * PIECE_BYTES]);
+        live.push(Stream::Stderr, b"more");
+        live.flush();
+        live.finish();
+        assert_eq!(*progress.1.lock().unwrap(), 1);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_flood_becomes_a_size() {
         let seen = Arc::new(Seen::default());
-        let mut live = Live::new(seen.clone());
+        let mut live = Live::new(seen.clone(), CancellationToken::new());
         let chunk = "é".repeat(32 << 10);
         for _ in 0..20 {
             live.push(Stream::Stdout, chunk.as_bytes());

@@ -63,7 +63,7 @@ impl Job {
         let pump = Pump {
             running,
             capture: Capture::new(cx.results_dir.join(format!("{task_id}.log"))),
-            live: Live::new(Arc::clone(&cx.progress)),
+            live: Live::new(Arc::clone(&cx.progress), cx.cancel.clone()),
             stop: None,
         };
         pump.run(self, &cx, deadline).await
