@@ -15,6 +15,7 @@ use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
 use crate::http::Http;
+use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
 use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::PROCESS_GRACE;
@@ -177,6 +178,18 @@ impl App {
             },
             limits: config.limits.clone(),
             warnings: Box::new(move || config_warnings(&config)),
+            stop,
+        }
+    }
+
+    /// What the ACP face is built over. `stop` ends its connection.
+    pub fn acp_deps(&self, stop: CancellationToken) -> AcpDeps {
+        AcpDeps {
+            sessions: self.sessions.clone(),
+            hub: self.hub.clone(),
+            log: self.store.clone(),
+            clock: self.clock.clone(),
+            limits: self.settings.config.limits.clone(),
             stop,
         }
     }

@@ -122,7 +122,7 @@ impl SseParser {
                     b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
                     b"error" => {
                         self.end_event(out);
-                        self.name = "error".to_owned();
+                        "error".clone_into(&mut self.name);
                         self.add_data(value);
                         self.end_event(out);
                     }

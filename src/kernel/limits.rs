@@ -24,6 +24,27 @@ pub const PROCESS_GRACE: Duration = Duration::from_secs(5);
 /// The part of that grace a cancelled call waits for.
 pub const PROCESS_GRACE_IN_CALL: Duration = Duration::from_secs(1);
 
+/// How long a command may run where the call names no time.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest time a call may name.
+pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(300);
+/// What the model sees of a long output: so many characters of its beginning …
+pub const COMMAND_HEAD_CHARS: usize = 20_000;
+/// … and so many of its end, where failures are reported.
+pub const COMMAND_TAIL_CHARS: usize = 30_000;
+/// Characters of one line of output.
+pub const COMMAND_LINE_CHARS: usize = 2000;
+/// Raw output of a running command kept in memory; a command that wrote no more has no log on disk until it is needed.
+pub const COMMAND_RING_BYTES: usize = 1 << 20;
+/// The first part of a log on disk.
+pub const COMMAND_LOG_HEAD_BYTES: u64 = 16 << 20;
+/// The last part of a log on disk; what lies between is dropped.
+pub const COMMAND_LOG_TAIL_BYTES: u64 = 48 << 20;
+/// Output waiting to be written to a log; more makes the command wait.
+pub const COMMAND_LOG_QUEUE_BYTES: usize = 256 << 10;
+/// Output of one call that is shown while it runs; after that only its size is.
+pub const COMMAND_LIVE_BYTES: usize = 1 << 20;
+
 /// Turns waiting in one session.
 pub const MAX_QUEUED_TURNS: usize = 64;
 /// Prompts waiting in one ACP session.

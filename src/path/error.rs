@@ -57,7 +57,9 @@ impl PathError {
         match self {
             Self::Sensitive { .. } => ErrorKind::PathSensitive,
             Self::Outside { .. } => ErrorKind::PathOutsideWorkspace,
-            Self::Invalid { .. } | Self::Dangling { .. } | Self::Loop { .. } => ErrorKind::PathInvalid,
+            Self::Invalid { .. } | Self::Dangling { .. } | Self::Loop { .. } => {
+                ErrorKind::PathInvalid
+            }
         }
     }
 }

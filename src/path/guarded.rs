@@ -19,7 +19,10 @@ const PROJECT_SERVERS: &str = ".mcp.json";
 pub(super) fn control_dirs(workspace: &Workspace) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for root in &workspace.real_roots {
-        let Some(marker) = root.ancestors().map(|dir| dir.join(".git")).find(|marker| fs::symlink_metadata(marker).is_ok())
+        let Some(marker) = root
+            .ancestors()
+            .map(|dir| dir.join(".git"))
+            .find(|marker| fs::symlink_metadata(marker).is_ok())
         else {
             continue;
         };
@@ -47,7 +50,12 @@ fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
 /// Whether touching this path touches a control directory or, for a write, longshore's own configuration.
 ///
 /// `paths` are the written and the real form.
-pub(super) fn is_guarded(workspace: &Workspace, paths: [&Path; 2], writes: bool, control_dirs: &[PathBuf]) -> bool {
+pub(super) fn is_guarded(
+    workspace: &Workspace,
+    paths: [&Path; 2],
+    writes: bool,
+    control_dirs: &[PathBuf],
+) -> bool {
     paths.iter().any(|path| {
         has_component(path, ".git")
             || control_dirs.iter().any(|dir| path.starts_with(dir))
@@ -58,8 +66,13 @@ pub(super) fn is_guarded(workspace: &Workspace, paths: [&Path; 2], writes: bool,
 fn is_own_configuration(workspace: &Workspace, path: &Path) -> bool {
     let homes = [&workspace.longshore_home, &workspace.real_longshore_home];
     has_component(path, PROJECT_DIR)
-        || path.file_name().is_some_and(|name| same_name(&name.to_string_lossy(), PROJECT_SERVERS))
-        || homes.into_iter().flatten().any(|home| path.starts_with(home))
+        || path
+            .file_name()
+            .is_some_and(|name| same_name(&name.to_string_lossy(), PROJECT_SERVERS))
+        || homes
+            .into_iter()
+            .flatten()
+            .any(|home| path.starts_with(home))
 }
 
 fn has_component(path: &Path, name: &str) -> bool {

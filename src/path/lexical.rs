@@ -31,16 +31,23 @@ impl Workspace {
     /// As [`Self::resolve`] for the root of a search, which may be protected: what is found there is left out later.
     pub fn resolve_root(&self, written: &str) -> Result<Lexical, PathError> {
         if written.is_empty() {
-            return Err(PathError::Invalid { reason: "The path is empty.".to_owned() });
+            return Err(PathError::Invalid {
+                reason: "The path is empty.".to_owned(),
+            });
         }
         if written.contains('\0') {
-            return Err(PathError::Invalid { reason: "The path holds a NUL character.".to_owned() });
+            return Err(PathError::Invalid {
+                reason: "The path holds a NUL character.".to_owned(),
+            });
         }
         let expanded = self.expand_home(written)?;
         let path = fold(&self.cwd.join(&expanded));
         let inside = self.contains(&path);
         if !inside && expanded.is_relative() {
-            return Err(PathError::Outside { written: written.to_owned(), path });
+            return Err(PathError::Outside {
+                written: written.to_owned(),
+                path,
+            });
         }
         Ok(Lexical { path, inside })
     }
@@ -54,7 +61,9 @@ impl Workspace {
         match &self.home {
             Some(home) => Ok(home.join(rest)),
             None => Err(PathError::Invalid {
-                reason: "The home directory is not known here; use an absolute path instead of `~`.".to_owned(),
+                reason:
+                    "The home directory is not known here; use an absolute path instead of `~`."
+                        .to_owned(),
             }),
         }
     }

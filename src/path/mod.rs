@@ -63,7 +63,11 @@ impl Workspace {
     /// A root that does not exist is resolved as far as it does.
     pub fn open(options: WorkspaceOptions) -> Self {
         let cwd = lexical::fold(&options.cwd);
-        let additional_dirs: Vec<_> = options.additional_dirs.iter().map(|dir| lexical::fold(dir)).collect();
+        let additional_dirs: Vec<_> = options
+            .additional_dirs
+            .iter()
+            .map(|dir| lexical::fold(dir))
+            .collect();
         let real_roots = std::iter::once(&cwd)
             .chain(&additional_dirs)
             .map(|root| real::best_effort(root))
@@ -73,12 +77,23 @@ impl Workspace {
         let real_longshore_home = longshore_home.as_deref().map(real::best_effort);
         let mut sensitive = options.sensitive;
         sensitive.set_places(home.as_deref(), longshore_home.as_deref());
-        Self { cwd, additional_dirs, home, longshore_home, sensitive, real_roots, real_longshore_home }
+        Self {
+            cwd,
+            additional_dirs,
+            home,
+            longshore_home,
+            sensitive,
+            real_roots,
+            real_longshore_home,
+        }
     }
 
     /// A workspace of one directory, without home or settings (blocking).
     pub fn of_dir(cwd: impl Into<PathBuf>) -> Self {
-        Self::open(WorkspaceOptions { cwd: cwd.into(), ..WorkspaceOptions::default() })
+        Self::open(WorkspaceOptions {
+            cwd: cwd.into(),
+            ..WorkspaceOptions::default()
+        })
     }
 
     /// The working directory with links resolved.
@@ -88,7 +103,9 @@ impl Workspace {
 
     /// Whether a folded absolute path lies at or below a root as the roots are written.
     pub fn contains(&self, path: &Path) -> bool {
-        std::iter::once(&self.cwd).chain(&self.additional_dirs).any(|root| path.starts_with(root))
+        std::iter::once(&self.cwd)
+            .chain(&self.additional_dirs)
+            .any(|root| path.starts_with(root))
     }
 
     /// Whether a path with links resolved lies at or below a root with links resolved.
@@ -103,7 +120,9 @@ impl Workspace {
 
     /// How a path is shown: relative to the working directory where it lies below it, else whole.
     pub fn show(&self, path: &Path) -> String {
-        let relative = path.strip_prefix(&self.cwd).or_else(|_| path.strip_prefix(self.real_cwd()));
+        let relative = path
+            .strip_prefix(&self.cwd)
+            .or_else(|_| path.strip_prefix(self.real_cwd()));
         match relative {
             Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
             Ok(relative) => relative.display().to_string(),
@@ -120,7 +139,8 @@ impl Workspace {
 
 /// Whether a `.git` file or directory stands in a directory or above it (blocking).
 pub fn in_work_tree(dir: &Path) -> bool {
-    dir.ancestors().any(|dir| fs::symlink_metadata(&dir.join(".git")).is_ok_and(|meta| !meta.is_symlink()))
+    dir.ancestors()
+        .any(|dir| fs::symlink_metadata(&dir.join(".git")).is_ok_and(|meta| !meta.is_symlink()))
 }
 
 #[cfg(test)]

@@ -31,7 +31,11 @@ impl RealPath {
     /// # Errors
     /// [`PathError::Loop`].
     pub fn of(path: &Path) -> Result<Self, PathError> {
-        let mut real = Self { path: PathBuf::new(), crosses_link: false, dangling: false };
+        let mut real = Self {
+            path: PathBuf::new(),
+            crosses_link: false,
+            dangling: false,
+        };
         // What is left to walk, with the mark of names that came from a link.
         let mut left: VecDeque<(OsString, bool)> = VecDeque::new();
         push_front(&mut left, path, false);
@@ -55,7 +59,9 @@ impl RealPath {
                     n_links += 1;
                     let target = fs::read_link(&next).ok().filter(|_| n_links <= MAX_LINKS);
                     let Some(target) = target else {
-                        return Err(PathError::Loop { path: path.to_owned() });
+                        return Err(PathError::Loop {
+                            path: path.to_owned(),
+                        });
                     };
                     real.crosses_link = true;
                     if target.is_absolute() {
@@ -105,7 +111,10 @@ impl Workspace {
     /// # Errors
     /// A file to be read or written is protected by its real path, or its path goes through a link that leads to
     /// nothing or in a circle.
-    pub async fn real_accesses(self: &Arc<Self>, accesses: &[Access]) -> Result<Vec<RealAccess>, PathError> {
+    pub async fn real_accesses(
+        self: &Arc<Self>,
+        accesses: &[Access],
+    ) -> Result<Vec<RealAccess>, PathError> {
         if accesses.iter().all(|access| matches!(access, Access::All)) {
             return Ok(accesses.iter().map(|_| RealAccess::all()).collect());
         }
@@ -114,7 +123,10 @@ impl Workspace {
     }
 
     /// As [`Self::real_accesses`], on this thread.
-    pub fn real_accesses_blocking(&self, accesses: &[Access]) -> Result<Vec<RealAccess>, PathError> {
+    pub fn real_accesses_blocking(
+        &self,
+        accesses: &[Access],
+    ) -> Result<Vec<RealAccess>, PathError> {
         let control_dirs = guarded::control_dirs(self);
         accesses
             .iter()
@@ -125,14 +137,24 @@ impl Workspace {
             .collect()
     }
 
-    fn real_file(&self, access: &Access, file: &FileAccess, control_dirs: &[PathBuf]) -> Result<RealAccess, PathError> {
+    fn real_file(
+        &self,
+        access: &Access,
+        file: &FileAccess,
+        control_dirs: &[PathBuf],
+    ) -> Result<RealAccess, PathError> {
         let real = RealPath::of(&file.path)?;
         let sensitive = self.is_sensitive(&file.path) || self.is_sensitive(&real.path);
         if sensitive && file.operation != Operation::Search {
-            return Err(PathError::Sensitive { path: file.path.clone() });
+            return Err(PathError::Sensitive {
+                path: file.path.clone(),
+            });
         }
         if real.dangling {
-            return Err(PathError::Dangling { path: file.path.clone(), target: real.path });
+            return Err(PathError::Dangling {
+                path: file.path.clone(),
+                target: real.path,
+            });
         }
         Ok(RealAccess {
             access: access.clone(),
@@ -140,7 +162,12 @@ impl Workspace {
             real_inside: self.contains_real(&real.path),
             crosses_link: real.crosses_link,
             sensitive,
-            guarded: guarded::is_guarded(self, [&file.path, &real.path], access.writes(), control_dirs),
+            guarded: guarded::is_guarded(
+                self,
+                [&file.path, &real.path],
+                access.writes(),
+                control_dirs,
+            ),
             real: real.path,
         })
     }

@@ -21,18 +21,40 @@ const HARMLESS: [&str; 6] = [
 const KEYS: [&str; 4] = ["id_rsa", "id_ed25519", "id_ecdsa", "credentials"];
 
 /// Extensions of copies of a key.
-const KEY_COPIES: [&str; 10] =
-    [".bak", ".backup", ".copy", ".disabled", ".key", ".old", ".orig", ".pem", ".save", ".tmp"];
+const KEY_COPIES: [&str; 10] = [
+    ".bak",
+    ".backup",
+    ".copy",
+    ".disabled",
+    ".key",
+    ".old",
+    ".orig",
+    ".pem",
+    ".save",
+    ".tmp",
+];
 
 /// Further names that hold nothing but secrets.
-const SECRETS: [&str; 6] = [".env", "id_dsa", ".netrc", ".pgpass", ".git-credentials", ".pypirc"];
+const SECRETS: [&str; 6] = [
+    ".env",
+    "id_dsa",
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+    ".pypirc",
+];
 
 /// Directories whose `credentials` entry, file or directory, is secret wherever it stands.
 const CLOUD_DIRS: [&str; 2] = [".aws", ".gcp"];
 
 /// Paths below the home that are secret, with everything below them.
-const HOME_SECRETS: [&str; 5] =
-    [".gnupg", ".kube/config", ".docker/config.json", ".config/gh/hosts.yml", ".config/gcloud"];
+const HOME_SECRETS: [&str; 5] = [
+    ".gnupg",
+    ".kube/config",
+    ".docker/config.json",
+    ".config/gh/hosts.yml",
+    ".config/gcloud",
+];
 
 /// The files that file tools refuse and searches leave out.
 #[derive(Debug, Clone, Default)]
@@ -87,7 +109,10 @@ impl SensitiveFiles {
         if self.allow.matches(&path) {
             return false;
         }
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         if HARMLESS.contains(&name.as_str()) {
             return false;
         }
@@ -95,8 +120,14 @@ impl SensitiveFiles {
             || secret_name(&name)
             || in_cloud_dir(&path)
             || in_process_dir(&path)
-            || self.credential_store.as_deref().is_some_and(|store| path.starts_with(store))
-            || self.home.as_deref().is_some_and(|home| home_secret(&path, home, &name))
+            || self
+                .credential_store
+                .as_deref()
+                .is_some_and(|store| path.starts_with(store))
+            || self
+                .home
+                .as_deref()
+                .is_some_and(|home| home_secret(&path, home, &name))
     }
 }
 
@@ -105,7 +136,9 @@ impl UserGlobs {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for glob in globs {
             let expanded = match (glob.strip_prefix("~/"), home) {
-                (Some(rest), Some(home)) => format!("{}/{rest}", globset::escape(&home.to_string_lossy())),
+                (Some(rest), Some(home)) => {
+                    format!("{}/{rest}", globset::escape(&home.to_string_lossy()))
+                }
                 _ => glob.clone(),
             };
             let lower: String = expanded.nfc().flat_map(char::to_lowercase).collect();
@@ -113,7 +146,10 @@ impl UserGlobs {
                 Ok(glob) if lower.contains('/') => paths.add(glob),
                 Ok(glob) => names.add(glob),
                 Err(error) => {
-                    bad.push(BadGlob { glob: glob.clone(), reason: error.kind().to_string() });
+                    bad.push(BadGlob {
+                        glob: glob.clone(),
+                        reason: error.kind().to_string(),
+                    });
                     continue;
                 }
             };
@@ -121,21 +157,34 @@ impl UserGlobs {
         let mut set = |builder: GlobSetBuilder| match builder.build() {
             Ok(set) => set,
             Err(error) => {
-                bad.push(BadGlob { glob: globs.join(", "), reason: error.to_string() });
+                bad.push(BadGlob {
+                    glob: globs.join(", "),
+                    reason: error.to_string(),
+                });
                 GlobSet::empty()
             }
         };
-        Self { names: set(names), paths: set(paths) }
+        Self {
+            names: set(names),
+            paths: set(paths),
+        }
     }
 
     fn matches(&self, path: &Path) -> bool {
-        self.paths.is_match(path) || path.file_name().is_some_and(|name| self.names.is_match(name))
+        self.paths.is_match(path)
+            || path
+                .file_name()
+                .is_some_and(|name| self.names.is_match(name))
     }
 }
 
 /// Composed and lower-cased: a name that a case-insensitive or decomposing file system takes for the same is the same.
 fn normal(path: &Path) -> PathBuf {
-    path.to_string_lossy().nfc().flat_map(char::to_lowercase).collect::<String>().into()
+    path.to_string_lossy()
+        .nfc()
+        .flat_map(char::to_lowercase)
+        .collect::<String>()
+        .into()
 }
 
 fn secret_name(name: &str) -> bool {
@@ -158,18 +207,26 @@ fn in_cloud_dir(path: &Path) -> bool {
 
 /// The environment and memory of processes. Everything of our own, since it changes with whoever looks.
 fn in_process_dir(path: &Path) -> bool {
-    let Ok(rest) = path.strip_prefix("/proc") else { return false };
+    let Ok(rest) = path.strip_prefix("/proc") else {
+        return false;
+    };
     rest.starts_with("self")
         || rest.starts_with("thread-self")
-        || rest.file_name().is_some_and(|name| name == "environ" || name == "mem")
+        || rest
+            .file_name()
+            .is_some_and(|name| name == "environ" || name == "mem")
 }
 
 fn home_secret(path: &Path, home: &Path, name: &str) -> bool {
-    let Ok(rest) = path.strip_prefix(home) else { return false };
+    let Ok(rest) = path.strip_prefix(home) else {
+        return false;
+    };
     if let Ok(in_ssh) = rest.strip_prefix(".ssh") {
         let is_public = name == "config"
             || name == "known_hosts"
-            || Path::new(name).extension().is_some_and(|extension| extension == "pub");
+            || Path::new(name)
+                .extension()
+                .is_some_and(|extension| extension == "pub");
         return !in_ssh.as_os_str().is_empty() && !is_public;
     }
     HOME_SECRETS.iter().any(|secret| rest.starts_with(secret))

@@ -1,5 +1,11 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests set up and look at real files"
+)]
+
 use std::fs as disk;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use longshore_protocol::error::ErrorKind;
 
@@ -36,14 +42,22 @@ fn lexical_step() {
     ];
     for (written, expected) in cases {
         let got = workspace.resolve(written).map_err(|error| error.kind());
-        let expected = expected.map(|(path, inside)| Lexical { path: path.into(), inside });
+        let expected = expected.map(|(path, inside)| Lexical {
+            path: path.into(),
+            inside,
+        });
         assert_eq!(got, expected, "{written:?}");
     }
     assert_eq!(
-        Workspace::of_dir("/ws").resolve("~/x").map_err(|error| error.kind()),
+        Workspace::of_dir("/ws")
+            .resolve("~/x")
+            .map_err(|error| error.kind()),
         Err(ErrorKind::PathInvalid)
     );
-    assert!(workspace.resolve_root(".aws/credentials").is_ok(), "a search root is not refused");
+    assert!(
+        workspace.resolve_root(".aws/credentials").is_ok(),
+        "a search root is not refused"
+    );
 }
 
 #[test]
@@ -96,13 +110,21 @@ fn protected_names() {
 
 #[test]
 fn the_user_adds_and_excepts() {
-    let list = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
+    let list = |globs: &[&str]| {
+        globs
+            .iter()
+            .map(|&glob| glob.to_owned())
+            .collect::<Vec<_>>()
+    };
     let (files, bad) = SensitiveFiles::new(
         &list(&["*.SECRET", "/ws/private/**", "[", "~/vault/*"]),
         &list(&["/ws/test/.env"]),
         Some(Path::new("/home/u")),
     );
-    assert_eq!(bad.iter().map(|bad| bad.glob.as_str()).collect::<Vec<_>>(), ["["]);
+    assert_eq!(
+        bad.iter().map(|bad| bad.glob.as_str()).collect::<Vec<_>>(),
+        ["["]
+    );
     for (path, expected) in [
         ("/ws/a.secret", true),
         ("/ws/private/a/b", true),
@@ -154,8 +176,12 @@ fn links_are_judged_by_where_they_lead() {
     symlink(base.join("extra"), ws.join("to-extra")).unwrap();
 
     let check = |written: &str, expected: Result<(&str, bool, bool), ErrorKind>| {
-        for access in [Access::read(ws.join(written)), Access::write(ws.join(written))] {
-            let got = real(&workspace, access).map(|real| (real.real, real.real_inside, real.crosses_link));
+        for access in [
+            Access::read(ws.join(written)),
+            Access::write(ws.join(written)),
+        ] {
+            let got = real(&workspace, access)
+                .map(|real| (real.real, real.real_inside, real.crosses_link));
             let expected = expected.map(|(path, inside, link)| (base.join(path), inside, link));
             assert_eq!(got, expected, "{written}");
         }
@@ -218,7 +244,11 @@ fn control_directories_and_own_configuration_are_guarded() {
         ("ws/.gitignore", false, false),
     ] {
         assert_eq!(guarded(Access::read(base.join(path))), read, "read {path}");
-        assert_eq!(guarded(Access::write(base.join(path))), write, "write {path}");
+        assert_eq!(
+            guarded(Access::write(base.join(path))),
+            write,
+            "write {path}"
+        );
     }
     assert!(workspace.in_work_tree());
     assert!(!in_work_tree(&base.join("out")));
@@ -227,13 +257,18 @@ fn control_directories_and_own_configuration_are_guarded() {
         longshore_home: Some(base.join("extra")),
         ..WorkspaceOptions::default()
     });
-    assert!(real(&home, Access::write(base.join("extra/config.toml"))).unwrap().guarded);
+    assert!(
+        real(&home, Access::write(base.join("extra/config.toml")))
+            .unwrap()
+            .guarded
+    );
 }
 
 #[tokio::test]
 async fn an_exclusive_call_needs_no_disk() {
     let workspace = Arc::new(fixed());
-    assert_eq!(workspace.real_accesses(&[Access::All]).await, Ok(vec![RealAccess::all()]));
+    assert_eq!(
+        workspace.real_accesses(&[Access::All]).await,
+        Ok(vec![RealAccess::all()])
+    );
 }
-
-use std::sync::Arc;

@@ -40,7 +40,9 @@ fn end(finish: FinishReason) -> Delta {
 
 fn assemble(deltas: &[Delta]) -> Result<Generated, ProviderError> {
     let mut assembler = Assembler::new();
-    deltas.iter().for_each(|delta| assembler.push(delta));
+    for delta in deltas {
+        assembler.push(delta);
+    }
     assembler.finish()
 }
 

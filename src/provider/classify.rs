@@ -61,13 +61,14 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
         said,
         answer.now,
     );
-    error.request_id = request_id(answer.headers);
+    error.request_id = request_id(answer.headers).map(Into::into);
     error.body = Some(excerpt(
         answer.body.trim(),
         answer.secrets,
         ERROR_BODY_BYTES,
     ))
-    .filter(|body| !body.is_empty());
+    .filter(|body| !body.is_empty())
+    .map(Into::into);
     error
 }
 
@@ -157,7 +158,8 @@ impl Detail {
                     Some(Value::String(code)) => match code.parse::<u64>() {
                         Ok(number) => self.take_status(Some(number)),
                         Err(_) => {
-                            self.code = self.code.take().or_else(|| Some(code.to_ascii_lowercase()))
+                            self.code =
+                                self.code.take().or_else(|| Some(code.to_ascii_lowercase()));
                         }
                     },
                     _ => {}

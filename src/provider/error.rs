@@ -60,9 +60,9 @@ pub struct ProviderError {
     /// The server's own wish for a pause.
     pub retry_after: Option<Duration>,
     /// Request id of the server.
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
     /// The beginning of the body, at most 2 KiB, redacted.
-    pub body: Option<String>,
+    pub body: Option<Box<str>>,
     /// Lane and turn of a script.
     pub script: Option<(String, usize)>,
 }
@@ -135,10 +135,10 @@ impl ProviderError {
             fault = fault.with("status", status);
         }
         if let Some(body) = &self.body {
-            fault = fault.with("body", body.clone());
+            fault = fault.with("body", &**body);
         }
         if let Some(id) = &self.request_id {
-            fault = fault.with("requestId", id.clone());
+            fault = fault.with("requestId", &**id);
         }
         if let Some((lane, turn)) = &self.script {
             fault = fault.with("lane", lane.clone()).with("turn", *turn);

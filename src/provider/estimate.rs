@@ -8,12 +8,32 @@ use crate::kernel::message::{Message, Part};
 /// An image counts as this many tokens whatever its size.
 const IMAGE_TOKENS: u64 = 2000;
 
-/// Tokens of a text: a quarter of its ASCII characters, rounded up, and one for each other character.
+/// Text counted piece by piece: rounding each piece up would count a stream of words far too high.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    n_ascii: u64,
+    n_other: u64,
+}
+
+impl Tally {
+    /// Counts a piece.
+    pub(crate) fn add(&mut self, piece: &str) {
+        self.n_ascii += piece.bytes().filter(u8::is_ascii).count() as u64;
+        // Continuation bytes are 0b10…; each other byte above ASCII begins a character.
+        self.n_other += piece.bytes().filter(|byte| *byte >= 0xC0).count() as u64;
+    }
+
+    /// A quarter of the ASCII characters, rounded up, and one token for each other character.
+    pub(crate) fn tokens(self) -> u64 {
+        self.n_ascii.div_ceil(4) + self.n_other
+    }
+}
+
+/// Tokens of a text.
 pub(crate) fn text(text: &str) -> u64 {
-    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
-    // Continuation bytes are 0b10…; each other byte above ASCII begins a character.
-    let other = text.bytes().filter(|byte| *byte >= 0xC0).count() as u64;
-    ascii.div_ceil(4) + other
+    let mut tally = Tally::default();
+    tally.add(text);
+    tally.tokens()
 }
 
 /// Tokens of a request.
@@ -69,7 +89,16 @@ fn message(message: &Message) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::{Tally, text};
+
+    #[test]
+    fn pieces_count_like_the_whole() {
+        let mut tally = Tally::default();
+        for piece in ["a", "b ", "c", "日", "d"] {
+            tally.add(piece);
+        }
+        assert_eq!(tally.tokens(), text("ab c日d"));
+    }
 
     #[test]
     fn ascii_quarters_and_whole_others() {

@@ -31,13 +31,16 @@ const DEMO_CAPABILITIES: [&str; 3] = ["thinking", "tool_use", "image_in"];
 /// Names this many letters apart are taken for slips.
 const MAX_DISTANCE: usize = 2;
 
+/// Reads a file.
+pub type ReadScript = Arc<dyn Fn(&Path) -> io::Result<String> + Send + Sync>;
+
 /// Where scripted models get their scripts, and where they write what they were asked.
 #[derive(Clone)]
 pub struct ScriptSources {
     /// The file that `LONGSHORE_SCRIPT` names: it wins over every provider's own.
     pub env_script: Option<PathBuf>,
     /// Reads a script's file.
-    pub read: Arc<dyn Fn(&Path) -> io::Result<String> + Send + Sync>,
+    pub read: ReadScript,
     /// Where `LONGSHORE_SCRIPT_TRACE` goes.
     pub trace: Option<Arc<dyn TraceSink>>,
 }

@@ -19,8 +19,14 @@ const SINCE_2019: [&str; 8] = [
 ];
 
 /// Keywords whose members are schemas under free names, so that a name there is no keyword.
-const MAPS: [&str; 6] =
-    ["properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"];
+const MAPS: [&str; 6] = [
+    "properties",
+    "patternProperties",
+    "definitions",
+    "$defs",
+    "dependentSchemas",
+    "dependencies",
+];
 
 /// Keywords whose values are data.
 const DATA: [&str; 5] = ["default", "enum", "const", "examples", "required"];

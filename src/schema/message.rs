@@ -28,17 +28,34 @@ fn phrases_of(error: &ValidationError<'_>, schema: &Value) -> Vec<String> {
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             if let Some(branch) = meant(context, error) {
-                return branch.iter().flat_map(|error| phrases_of(error, schema)).collect();
+                return branch
+                    .iter()
+                    .flat_map(|error| phrases_of(error, schema))
+                    .collect();
             }
-            let wanted: Vec<_> = context.iter().flatten().filter_map(|error| type_wanted(error, schema)).collect();
+            let wanted: Vec<_> = context
+                .iter()
+                .flatten()
+                .filter_map(|error| type_wanted(error, schema))
+                .collect();
             if wanted.is_empty() {
                 return vec![at(error, "fits none of the allowed forms")];
             }
-            let phrase = format!("must be {}, not {}", or_list(&wanted), type_name(error.instance()));
+            let phrase = format!(
+                "must be {}, not {}",
+                or_list(&wanted),
+                type_name(error.instance())
+            );
             vec![at(error, &phrase)]
         }
         Kind::PropertyNames { error: inner } => {
-            vec![at(error, &format!("has a property name that is not allowed ({})", reason(inner, schema)))]
+            vec![at(
+                error,
+                &format!(
+                    "has a property name that is not allowed ({})",
+                    reason(inner, schema)
+                ),
+            )]
         }
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
@@ -52,8 +69,21 @@ fn phrases_of(error: &ValidationError<'_>, schema: &Value) -> Vec<String> {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let allowed = allowed_names(error, schema);
             let place = error.instance_path().as_str();
-            let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
-            unexpected.iter().map(|name| format!("{place}unexpected `{}`{}", short(name), hint(name, &allowed))).collect()
+            let place = if place.is_empty() {
+                String::new()
+            } else {
+                format!("{place}: ")
+            };
+            unexpected
+                .iter()
+                .map(|name| {
+                    format!(
+                        "{place}unexpected `{}`{}",
+                        short(name),
+                        hint(name, &allowed)
+                    )
+                })
+                .collect()
         }
         _ => vec![at(error, &reason(error, schema))],
     }
@@ -74,7 +104,13 @@ fn reason(error: &ValidationError<'_>, schema: &Value) -> String {
             format!("must be {wanted}, not {}", type_name(error.instance()))
         }
         Kind::Enum { options } => {
-            let options: Vec<_> = options.as_array().into_iter().flatten().take(MAX_NAMES).map(Value::to_string).collect();
+            let options: Vec<_> = options
+                .as_array()
+                .into_iter()
+                .flatten()
+                .take(MAX_NAMES)
+                .map(Value::to_string)
+                .collect();
             format!("must be one of {}", options.join(", "))
         }
         Kind::Constant { expected_value } => format!("must be {expected_value}"),
@@ -87,7 +123,9 @@ fn reason(error: &ValidationError<'_>, schema: &Value) -> String {
         Kind::MaxLength { limit } => format!("must have at most {}", counted(*limit, "character")),
         Kind::MinItems { limit } => format!("must have at least {}", counted(*limit, "item")),
         Kind::MaxItems { limit } => format!("must have at most {}", counted(*limit, "item")),
-        Kind::AdditionalItems { limit } => format!("must have at most {}", counted(*limit as u64, "item")),
+        Kind::AdditionalItems { limit } => {
+            format!("must have at most {}", counted(*limit as u64, "item"))
+        }
         Kind::MinProperties { limit } => format!("must have at least {limit} properties"),
         Kind::MaxProperties { limit } => format!("must have at most {limit} properties"),
         Kind::Pattern { pattern } => format!("must match the pattern {pattern}"),
@@ -116,11 +154,15 @@ fn meant<'c>(
         .filter(|branch| {
             !branch.is_empty()
                 && branch.iter().all(|inner| {
-                    inner.instance_path().as_str().len() > here || !matches!(inner.kind(), Kind::Type { .. })
+                    inner.instance_path().as_str().len() > here
+                        || !matches!(inner.kind(), Kind::Type { .. })
                 })
         })
         .max_by_key(|branch| {
-            let depth = branch.iter().map(|inner| inner.instance_path().as_str().len()).max();
+            let depth = branch
+                .iter()
+                .map(|inner| inner.instance_path().as_str().len())
+                .max();
             (depth, std::cmp::Reverse(branch.len()))
         })
 }
@@ -131,7 +173,11 @@ fn type_wanted(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     }
     let names: Vec<_> = match schema.pointer(error.schema_path().as_str())? {
         Value::String(name) => vec![with_article(name).to_owned()],
-        Value::Array(names) => names.iter().filter_map(Value::as_str).map(|name| with_article(name).to_owned()).collect(),
+        Value::Array(names) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|name| with_article(name).to_owned())
+            .collect(),
         _ => return None,
     };
     Some(or_list(&names))
@@ -170,15 +216,25 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 fn counted(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }
 
 /// The properties of the object node whose closing keyword failed.
 fn allowed_names(error: &ValidationError<'_>, schema: &Value) -> Vec<String> {
     let keyword = error.schema_path().as_str();
-    let node = keyword.rfind('/').and_then(|end| schema.pointer(&keyword[..end]));
-    let properties = node.and_then(|node| node.get("properties")).and_then(Value::as_object);
-    properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
+    let node = keyword
+        .rfind('/')
+        .and_then(|end| schema.pointer(&keyword[..end]));
+    let properties = node
+        .and_then(|node| node.get("properties"))
+        .and_then(Value::as_object);
+    properties
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default()
 }
 
 fn hint(name: &str, allowed: &[String]) -> String {
@@ -191,12 +247,20 @@ fn hint(name: &str, allowed: &[String]) -> String {
         let _ = write!(hint, "did you mean `{near}`? ");
     }
     let listed: Vec<_> = allowed.iter().take(MAX_NAMES).map(String::as_str).collect();
-    let more = if allowed.len() > MAX_NAMES { ", …" } else { "" };
+    let more = if allowed.len() > MAX_NAMES {
+        ", …"
+    } else {
+        ""
+    };
     let _ = write!(hint, "allowed: {}{more})", listed.join(", "));
     hint
 }
 
 /// A name comes from the model, so it is bounded too.
 fn short(name: &str) -> String {
-    if name.chars().count() <= 80 { name.to_owned() } else { name.chars().take(80).chain(['…']).collect() }
+    if name.chars().count() <= 80 {
+        name.to_owned()
+    } else {
+        name.chars().take(80).chain(['…']).collect()
+    }
 }

@@ -38,8 +38,13 @@ impl Validator {
             .should_ignore_unknown_formats(true)
             .offline()
             .build(schema)
-            .map_err(|error| SchemaError { reason: error.masked().to_string() })?;
-        Ok(Self { compiled, schema: schema.clone() })
+            .map_err(|error| SchemaError {
+                reason: error.masked().to_string(),
+            })?;
+        Ok(Self {
+            compiled,
+            schema: schema.clone(),
+        })
     }
 
     /// Checks a value.
@@ -62,7 +67,10 @@ mod tests {
     use super::*;
 
     fn errors(schema: Value, value: Value) -> String {
-        Validator::compile(&schema).unwrap().check(&value).unwrap_err()
+        Validator::compile(&schema)
+            .unwrap()
+            .check(&value)
+            .unwrap_err()
     }
 
     #[test]
@@ -104,21 +112,34 @@ mod tests {
             {"type": "null"},
             {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]},
         ]});
-        assert_eq!(errors(schema, json!({"a": 1})), "`b` is missing; /a: must be a string, not an integer");
-        let nested = json!({"properties": {"x": {"oneOf": [{"type": "string"}, {"type": "array"}]}}});
-        assert_eq!(errors(nested, json!({"x": 1})), "/x: must be a string or an array, not an integer");
+        assert_eq!(
+            errors(schema, json!({"a": 1})),
+            "`b` is missing; /a: must be a string, not an integer"
+        );
+        let nested =
+            json!({"properties": {"x": {"oneOf": [{"type": "string"}, {"type": "array"}]}}});
+        assert_eq!(
+            errors(nested, json!({"x": 1})),
+            "/x: must be a string or an array, not an integer"
+        );
     }
 
     #[test]
     fn drafts() {
         // An array of `items` is a tuple up to 2019-09, and malformed in 2020-12.
         let tuple = json!({"type": "array", "items": [{"type": "string"}, {"type": "integer"}]});
-        assert_eq!(errors(tuple.clone(), json!(["a", "b"])), "/1: must be an integer, not a string");
+        assert_eq!(
+            errors(tuple.clone(), json!(["a", "b"])),
+            "/1: must be an integer, not a string"
+        );
         let mut newer = tuple;
         newer["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
         assert!(Validator::compile(&newer).is_err());
         let prefix = json!({"properties": {"p": {"prefixItems": [{"type": "string"}]}}});
-        assert_eq!(errors(prefix, json!({"p": [1]})), "/p/0: must be a string, not an integer");
+        assert_eq!(
+            errors(prefix, json!({"p": [1]})),
+            "/p/0: must be a string, not an integer"
+        );
         let dependent = json!({"dependentRequired": {"a": ["b"]}});
         assert_eq!(errors(dependent, json!({"a": 1})), "`b` is missing");
         // The same words as names of properties say nothing.
@@ -128,18 +149,30 @@ mod tests {
 
     #[test]
     fn negations() {
-        assert_eq!(errors(json!({"not": {"const": 0}}), json!(0)), "the value must not be 0");
+        assert_eq!(
+            errors(json!({"not": {"const": 0}}), json!(0)),
+            "the value must not be 0"
+        );
     }
 
     #[test]
     fn formats_are_checked() {
-        assert_eq!(errors(json!({"format": "ipv4"}), json!("secret")), "the value is not a valid ipv4");
-        assert!(Validator::compile(&json!({"format": "uint32"})).unwrap().check(&json!(1)).is_ok());
+        assert_eq!(
+            errors(json!({"format": "ipv4"}), json!("secret")),
+            "the value is not a valid ipv4"
+        );
+        assert!(
+            Validator::compile(&json!({"format": "uint32"}))
+                .unwrap()
+                .check(&json!(1))
+                .is_ok()
+        );
     }
 
     #[test]
     fn nothing_is_fetched() {
-        let error = Validator::compile(&json!({"$ref": "https://example.invalid/schema.json"})).unwrap_err();
+        let error = Validator::compile(&json!({"$ref": "https://example.invalid/schema.json"}))
+            .unwrap_err();
         assert!(error.reason.contains("example.invalid"), "{error}");
     }
 }

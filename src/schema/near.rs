@@ -3,18 +3,30 @@
 /// The candidates most like `name`, best first, at most `limit`.
 ///
 /// Alike means: the same but for case and separators, one a part of the other, or few edits apart for its length.
-pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>, limit: usize) -> Vec<&'c str> {
+pub fn nearest<'c>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+    limit: usize,
+) -> Vec<&'c str> {
     let wanted = plain(name);
     let mut alike: Vec<(usize, &str)> = candidates
         .into_iter()
         .filter_map(|candidate| Some((distance(&wanted, &plain(candidate))?, candidate)))
         .collect();
-    alike.sort();
-    alike.into_iter().take(limit).map(|(_, candidate)| candidate).collect()
+    alike.sort_unstable();
+    alike
+        .into_iter()
+        .take(limit)
+        .map(|(_, candidate)| candidate)
+        .collect()
 }
 
 fn plain(name: &str) -> Vec<char> {
-    name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).take(120).collect()
+    name.chars()
+        .filter(|c| !matches!(c, '_' | '-' | ' '))
+        .flat_map(char::to_lowercase)
+        .take(120)
+        .collect()
 }
 
 /// Edits from one to the other, or none where they are not alike.
@@ -35,7 +47,9 @@ fn edits(a: &[char], b: &[char]) -> usize {
     for (i, ca) in a.iter().enumerate() {
         let mut row = vec![i + 1];
         for (j, cb) in b.iter().enumerate() {
-            let mut best = (previous[j] + usize::from(ca != cb)).min(previous[j + 1] + 1).min(row[j] + 1);
+            let mut best = (previous[j] + usize::from(ca != cb))
+                .min(previous[j + 1] + 1)
+                .min(row[j] + 1);
             if i > 0 && j > 0 && *ca == b[j - 1] && a[i - 1] == *cb {
                 best = best.min(before[j - 1] + 1);
             }
@@ -64,6 +78,9 @@ mod tests {
         ] {
             assert_eq!(nearest(name, names, 1), expected, "{name}");
         }
-        assert_eq!(nearest("mian.rs", ["main.rs", "lib.rs", "mine.rs"], 2), ["main.rs", "mine.rs"]);
+        assert_eq!(
+            nearest("mian.rs", ["main.rs", "lib.rs", "mine.rs"], 2),
+            ["main.rs", "mine.rs"]
+        );
     }
 }

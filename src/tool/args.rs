@@ -17,10 +17,12 @@ const MAPS: [&str; 4] = ["properties", "patternProperties", "definitions", "$def
 /// The schema of an argument struct: draft-07, nothing referred to, objects closed, without the parts that say nothing
 /// to a model.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft07().for_deserialize().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
+    let settings = SchemaSettings::draft07()
+        .for_deserialize()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
     let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
     let mut schema = schema.to_value();
     tidy(&mut schema);
@@ -43,9 +45,13 @@ fn tidy(schema: &mut Value) {
     unwrap_nullable(node);
     for (keyword, value) in node.iter_mut() {
         match (keyword.as_str(), value) {
-            (name, Value::Object(named)) if MAPS.contains(&name) => named.values_mut().for_each(tidy),
+            (name, Value::Object(named)) if MAPS.contains(&name) => {
+                named.values_mut().for_each(tidy);
+            }
             ("items" | "additionalProperties" | "not" | "contains", value) => tidy(value),
-            ("anyOf" | "oneOf" | "allOf", Value::Array(branches)) => branches.iter_mut().for_each(tidy),
+            ("anyOf" | "oneOf" | "allOf", Value::Array(branches)) => {
+                branches.iter_mut().for_each(tidy);
+            }
             _ => {}
         }
     }
@@ -56,7 +62,9 @@ fn tidy(schema: &mut Value) {
 
 /// `{"type": ["string", "null"]}` is `{"type": "string"}`: an absent argument says the same.
 fn drop_null_type(node: &mut Map<String, Value>) {
-    let Some(Value::Array(types)) = node.get_mut("type") else { return };
+    let Some(Value::Array(types)) = node.get_mut("type") else {
+        return;
+    };
     types.retain(|name| name != "null");
     if let [only] = types.as_slice() {
         let only = only.clone();
@@ -69,7 +77,9 @@ fn drop_null_type(node: &mut Map<String, Value>) {
 
 /// `{"anyOf": [X, {"type": "null"}]}` is X.
 fn unwrap_nullable(node: &mut Map<String, Value>) {
-    let Some(Value::Array(branches)) = node.get_mut("anyOf") else { return };
+    let Some(Value::Array(branches)) = node.get_mut("anyOf") else {
+        return;
+    };
     branches.retain(|branch| branch.get("type") != Some(&Value::from("null")));
     if let [Value::Object(only)] = branches.as_mut_slice() {
         let only = std::mem::take(only);
@@ -92,7 +102,9 @@ pub fn parse(text: &str) -> Result<Value, Refusal> {
     match serde_json::from_str(text) {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(Refusal::new("The arguments must be one JSON object. The call was not executed.")),
+        Ok(_) => Err(Refusal::new(
+            "The arguments must be one JSON object. The call was not executed.",
+        )),
         Err(error) => Err(Refusal::new(format!(
             "The arguments are not valid JSON ({} at byte {} of {}). The call was not executed; send it again as one \
              complete JSON object.",
@@ -114,7 +126,11 @@ fn describe(error: &serde_json::Error) -> String {
 
 /// Line and column, both from 1 and in bytes, as an offset from 0.
 fn offset(text: &str, line: usize, column: usize) -> usize {
-    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
     (before + column.saturating_sub(1)).min(text.len())
 }
 
@@ -129,7 +145,9 @@ pub fn normalize(value: &mut Value, schema: &Value) {
             };
             members.retain(|name, member| {
                 let property = properties.and_then(|properties| properties.get(name));
-                !(member.is_null() && !required(name) && property.is_some_and(|property| !takes_null(property)))
+                !(member.is_null()
+                    && !required(name)
+                    && property.is_some_and(|property| !takes_null(property)))
             });
             for (name, member) in members.iter_mut() {
                 if let Some(property) = properties.and_then(|properties| properties.get(name)) {
@@ -139,13 +157,17 @@ pub fn normalize(value: &mut Value, schema: &Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items").filter(|schema| schema.is_object()) {
-                items.iter_mut().for_each(|item| normalize(item, schema));
+                for item in items {
+                    normalize(item, schema);
+                }
             }
         }
         Value::Number(number) => {
             let is_integer = schema.get("type").is_some_and(|kind| kind == "integer");
             // Beyond 2^53 a float no longer says which integer was meant.
-            if let Some(float) = number.as_f64().filter(|float| is_integer && number.is_f64() && float.abs() < 9e15)
+            if let Some(float) = number
+                .as_f64()
+                .filter(|float| is_integer && number.is_f64() && float.abs() < 9e15)
                 && float.fract() == 0.0
             {
                 *value = Value::from(float as i64);
@@ -174,7 +196,9 @@ fn takes_null(schema: &Value) -> bool {
 pub fn typed<T: DeserializeOwned>(args: Value) -> Result<T, Refusal> {
     serde_path_to_error::deserialize(args).map_err(|error| {
         let place = error.path().to_string();
-        Refusal::new(format!("The argument `{place}` has a value that cannot be used. The call was not executed."))
+        Refusal::new(format!(
+            "The argument `{place}` has a value that cannot be used. The call was not executed."
+        ))
     })
 }
 
@@ -254,13 +278,20 @@ mod tests {
             assert_eq!(parse(empty), Ok(json!({})));
         }
         for (text, expected) in [
-            (r#"{"path":"a""#, "EOF while parsing an object at byte 10 of 11"),
+            (
+                r#"{"path":"a""#,
+                "EOF while parsing an object at byte 10 of 11",
+            ),
             ("{\n\"a\": }", "expected value at byte 7 of 8"),
             ("[1]", "one JSON object"),
             ("\"x\"", "one JSON object"),
         ] {
             let refusal = parse(text).unwrap_err();
-            assert!(refusal.message.contains(expected), "{text}: {}", refusal.message);
+            assert!(
+                refusal.message.contains(expected),
+                "{text}: {}",
+                refusal.message
+            );
             assert!(refusal.message.contains("not executed"));
         }
     }
@@ -268,9 +299,13 @@ mod tests {
     #[test]
     fn harmless_habits() {
         let schema = schema_of::<Args>();
-        let mut value = json!({"path": "x", "n": 3.0, "-A": null, "mode": null, "inner": [{"title": "t"}]});
+        let mut value =
+            json!({"path": "x", "n": 3.0, "-A": null, "mode": null, "inner": [{"title": "t"}]});
         normalize(&mut value, &schema);
-        assert_eq!(value, json!({"path": "x", "n": 3, "inner": [{"title": "t"}]}));
+        assert_eq!(
+            value,
+            json!({"path": "x", "n": 3, "inner": [{"title": "t"}]})
+        );
         let args: Args = typed(value).unwrap();
         assert_eq!((args.n, args.after), (3, None));
 
@@ -282,6 +317,10 @@ mod tests {
     #[test]
     fn misfits_name_the_place_only() {
         let refusal = typed::<Args>(json!({"path": "x", "inner": [{"title": 5}]})).unwrap_err();
-        assert!(refusal.message.contains("`inner[0].title`"), "{}", refusal.message);
+        assert!(
+            refusal.message.contains("`inner[0].title`"),
+            "{}",
+            refusal.message
+        );
     }
 }

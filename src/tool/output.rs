@@ -17,10 +17,27 @@ use crate::os::{blocking, fs};
 /// Characters of tool and call in the name of a kept output.
 const NAME_CHARS: usize = 80;
 
+/// Characters of a model's text in a title.
+const TITLE_CHARS: usize = 120;
+
 /// Cuts text for one field of a display; tells whether anything was cut.
 pub fn cut_display(text: &str) -> (&str, bool) {
-    let cut = &text[..text.floor_char_boundary(DISPLAY_BYTES)];
-    (cut, cut.len() < text.len())
+    let mut end = text.len().min(DISPLAY_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    (&text[..end], end < text.len())
+}
+
+/// Text for a title: its first line, at most [`TITLE_CHARS`] characters.
+pub fn one_line(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let cut = first_chars(line, TITLE_CHARS);
+    if cut.len() < text.trim().len() {
+        format!("{cut}…")
+    } else {
+        cut.to_owned()
+    }
 }
 
 /// The first `n_chars` characters.
@@ -35,11 +52,18 @@ pub fn first_chars(text: &str, n_chars: usize) -> &str {
 /// replaced by a preview.
 ///
 /// Outcomes with images, of tools that cut their own output, and those known to be incomplete are left alone.
-pub async fn within_budget(outcome: Outcome, spec: &ToolSpec, call: &ToolCallId, results_dir: &Path) -> Outcome {
+pub async fn within_budget(
+    outcome: Outcome,
+    spec: &ToolSpec,
+    call: &ToolCallId,
+    results_dir: &Path,
+) -> Outcome {
     if spec.own_budget || outcome.truncated {
         return outcome;
     }
-    let Some(text) = only_text(&outcome.output) else { return outcome };
+    let Some(text) = only_text(&outcome.output) else {
+        return outcome;
+    };
     let n_chars = text.chars().count();
     if n_chars <= OUTPUT_CHARS {
         return outcome;
@@ -60,24 +84,26 @@ pub async fn within_budget(outcome: Outcome, spec: &ToolSpec, call: &ToolCallId,
             first_chars(&text, OUTPUT_CHARS)
         ),
     };
-    Outcome { output: vec![Part::text(shorter)], truncated: true, ..outcome }
+    Outcome {
+        output: vec![Part::text(shorter)],
+        truncated: true,
+        ..outcome
+    }
 }
 
 /// The text of an outcome that is nothing but text.
 fn only_text(parts: &[Part]) -> Option<Arc<str>> {
-    match parts {
-        [Part::Text(text)] => Some(Arc::clone(text)),
-        _ => {
-            let texts: Option<Vec<&str>> = parts
-                .iter()
-                .map(|part| match part {
-                    Part::Text(text) => Some(text.as_ref()),
-                    Part::Thinking(_) | Part::Image { .. } => None,
-                })
-                .collect();
-            Some(texts?.join("\n").into())
-        }
+    if let [Part::Text(text)] = parts {
+        return Some(Arc::clone(text));
     }
+    let texts: Option<Vec<&str>> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => Some(text.as_ref()),
+            Part::Thinking(_) | Part::Image { .. } => None,
+        })
+        .collect();
+    Some(texts?.join("\n").into())
 }
 
 async fn save(path: PathBuf, text: Arc<str>) -> Result<PathBuf, fs::FsError> {
@@ -95,13 +121,23 @@ fn file_name(tool: &str, call: &ToolCallId) -> String {
     let name = format!("{tool}-{call}");
     let safe: String = name
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
+                c
+            } else {
+                '_'
+            }
+        })
         .take(NAME_CHARS)
         .collect();
-    format!("{safe}-{}.txt", Ulid::generate().to_string().to_ascii_lowercase())
+    format!(
+        "{safe}-{}.txt",
+        Ulid::generate().to_string().to_ascii_lowercase()
+    )
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests look at real files")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
@@ -122,7 +158,13 @@ mod tests {
     }
 
     async fn budget(outcome: Outcome, own_budget: bool, dir: &Path) -> Outcome {
-        within_budget(outcome, &spec(own_budget), &ToolCallId::from("call_7".to_owned()), dir).await
+        within_budget(
+            outcome,
+            &spec(own_budget),
+            &ToolCallId::from("call_7".to_owned()),
+            dir,
+        )
+        .await
     }
 
     #[tokio::test]
@@ -135,7 +177,10 @@ mod tests {
         assert!(outcome.truncated && shown.chars().count() < OUTPUT_PREVIEW_CHARS + 500);
         assert!(shown.contains("50001 characters (100002 bytes)"), "{shown}");
 
-        let kept: Vec<_> = std::fs::read_dir(&results).unwrap().map(|entry| entry.unwrap()).collect();
+        let kept: Vec<_> = std::fs::read_dir(&results)
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .collect();
         assert_eq!(kept.len(), 1);
         let path = kept[0].path();
         assert!(shown.contains(path.to_str().unwrap()));
@@ -151,12 +196,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = "x".repeat(OUTPUT_CHARS + 1);
         let just_fits = "é".repeat(OUTPUT_CHARS);
-        let image = Part::Image { mime: "image/png".into(), data: "AA==".into() };
-        let incomplete = Outcome { truncated: true, ..Outcome::text(long.as_str()) };
+        let image = Part::Image {
+            mime: "image/png".into(),
+            data: "AA==".into(),
+        };
+        let incomplete = Outcome {
+            truncated: true,
+            ..Outcome::text(long.as_str())
+        };
         let mixed = Outcome::parts(vec![Part::text(long.as_str()), image]);
-        for (outcome, own_budget) in
-            [(Outcome::text(just_fits.as_str()), false), (Outcome::text(long.as_str()), true), (incomplete, false), (mixed, false)]
-        {
+        for (outcome, own_budget) in [
+            (Outcome::text(just_fits.as_str()), false),
+            (Outcome::text(long.as_str()), true),
+            (incomplete, false),
+            (mixed, false),
+        ] {
             let before = format!("{outcome:?}");
             let after = budget(outcome, own_budget, &dir.path().join("r")).await;
             assert_eq!(format!("{after:?}"), before);
@@ -169,10 +223,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let outcome = budget(Outcome::text("x".repeat(OUTPUT_CHARS + 1)), false, &file.join("r")).await;
+        let outcome = budget(
+            Outcome::text("x".repeat(OUTPUT_CHARS + 1)),
+            false,
+            &file.join("r"),
+        )
+        .await;
         let shown = text_of(&outcome);
         assert!(outcome.truncated && shown.starts_with(&"x".repeat(OUTPUT_CHARS)));
-        assert!(shown.ends_with(".]") && shown.contains("Cut here"), "{}", &shown[OUTPUT_CHARS..]);
+        assert!(
+            shown.ends_with(".]") && shown.contains("Cut here"),
+            "{}",
+            &shown[OUTPUT_CHARS..]
+        );
+    }
+
+    #[test]
+    fn titles_are_one_short_line() {
+        assert_eq!(one_line(" a b\n"), "a b");
+        assert_eq!(one_line("a\nb"), "a…");
+        assert_eq!(one_line(&"é".repeat(200)), "é".repeat(TITLE_CHARS) + "…");
     }
 
     #[test]

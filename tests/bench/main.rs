@@ -1,1 +1,47 @@
-fn main() {}
+//! Benchmarks of the built program, and the table that they write.
+//!
+//! `cargo bench` measures the release build and writes `tests/bench/RESULTS.md`. Run by `cargo test` the same code goes
+//! through every row once with small counts, prints and writes nothing, and fails only where a row can't be measured:
+//! machines are shared and noisy, so no test depends on a time.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark talks to a person, drives the program from outside and stops at the first surprise"
+)]
+
+mod figures;
+mod mock;
+mod rows;
+mod server;
+mod table;
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// Enough for a figure.
+    Full,
+    /// Once through everything.
+    Smoke,
+}
+
+impl Size {
+    fn of(self, full: usize, smoke: usize) -> usize {
+        match self {
+            Self::Full => full,
+            Self::Smoke => smoke,
+        }
+    }
+}
+
+fn main() {
+    let size = if std::env::args().any(|argument| argument == "--bench") { Size::Full } else { Size::Smoke };
+    let mut table = table::Table::default();
+    rows::measure(size, &mut table);
+    match size {
+        Size::Full => table.write(),
+        Size::Smoke => println!("bench smoke: {} rows measured once\n1 passed, 0 failed", table.len()),
+    }
+}

@@ -1,1 +1,24 @@
-fn main() {}
+//! The real binary, driven as hosts drive it: over its standard streams, with a home of its own and a clean environment.
+//!
+//! `support` has the host; each other module is one topic. Waiting is always for a message, with one generous deadline
+//! that prints everything that came; dropping the server asserts that it exits cleanly and that nothing it wrote was
+//! out of order.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a host of its own, outside the server's rules"
+)]
+
+mod support;
+
+mod acp_clients;
+mod input;
+mod models;
+mod offline;
+mod resume;
+mod schedule;
+mod streams;
+mod turn;

@@ -1,6 +1,7 @@
 //! A server of raw bytes for tests: it says exactly what it is told to, piece by piece, and keeps what it was asked.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(super) enum Act {
     Hold,
     /// Resets the connection.
     Reset,
+    /// Takes the next request on the same connection.
+    Next,
 }
 
 /// A request as it came.
@@ -38,6 +41,7 @@ pub(super) struct Fake {
     /// Where it is.
     pub(super) address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
+    n_connections: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
@@ -49,18 +53,28 @@ impl Fake {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let log = asked.clone();
+        let n_connections = Arc::new(AtomicUsize::new(0));
+        let n = n_connections.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                n.fetch_add(1, Ordering::Relaxed);
                 connections.spawn(serve(stream, answers.clone(), log.clone()));
             }
         });
         Self {
             address,
             asked,
+            n_connections,
             _tasks: tasks,
         }
+    }
+
+    /// Connections made so far.
+    pub(super) fn n_connections(&self) -> usize {
+        self.n_connections.load(Ordering::Relaxed)
     }
 
     /// What it was asked so far.
@@ -70,7 +84,7 @@ impl Fake {
 }
 
 async fn serve(mut stream: TcpStream, answers: Vec<Vec<Act>>, log: Arc<Mutex<Vec<Asked>>>) {
-    while let Some(asked) = read(&mut stream).await {
+    'request: while let Some(asked) = read(&mut stream).await {
         let acts = {
             let mut log = log.lock().unwrap();
             log.push(asked);
@@ -88,6 +102,7 @@ async fn serve(mut stream: TcpStream, answers: Vec<Vec<Act>>, log: Arc<Mutex<Vec
                     let _ = stream.read(&mut [0]).await;
                     return;
                 }
+                Act::Next => continue 'request,
                 Act::Reset => {
                     stream.set_zero_linger().unwrap();
                     return;

@@ -5,6 +5,7 @@
 //! its thinking back under the same name.
 
 pub(crate) mod delta;
+mod fail;
 mod ids;
 mod request;
 mod stream;

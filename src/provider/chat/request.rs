@@ -1,7 +1,6 @@
 //! Turns a conversation into the body of a Chat Completions request.
 
-use std::collections::BTreeMap;
-
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::Endpoint;
@@ -323,10 +322,9 @@ impl Writer {
 
     fn call(&self, call: &ModelCall) -> Value {
         // Providers refuse a whole conversation for one call whose arguments are no object.
-        let whole = serde_json::from_str::<BTreeMap<&str, serde::de::IgnoredAny>>(&call.arguments)
-            .is_ok()
-            || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
-        let arguments = if whole { &*call.arguments } else { "{}" };
+        let is_object = call.arguments.trim_start().starts_with('{')
+            && serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
+        let arguments = if is_object { &*call.arguments } else { "{}" };
         let mut out = call.extras.clone();
         out.insert("id".into(), self.ids.get(&call.id).into());
         out.insert("type".into(), "function".into());

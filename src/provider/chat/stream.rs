@@ -1,34 +1,35 @@
 //! Sends a request and follows its response, however the server frames it.
 
 use std::collections::VecDeque;
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{FutureExt as _, StreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use longshore_protocol::value::turn::FinishReason;
 use longshore_protocol::value::usage::Usage;
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Endpoint;
 use super::delta::DeltaReader;
+use super::fail::{cancelled, chain, cut, hinted, host, refusal, transport};
 use super::request;
 use crate::http::sse::{SseEvent, SseParser};
 use crate::kernel::limits::{RESPONSE_BODY_BYTES, SSE_EVENT_BYTES};
 use crate::provider::classify::{Answer, classify, request_id};
 use crate::provider::error::{ErrorClass, ProviderError};
-use crate::provider::{Delta, DeltaStream, ModelRequest, estimate};
+use crate::provider::estimate::{self, Tally};
+use crate::provider::{Delta, DeltaStream, ModelRequest};
 
 /// Once the answer's end was seen, what may follow it (usage, the end mark) is waited for this long at most.
-const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Any error's body is read this far.
-const ERROR_READ_BYTES: usize = 256 << 10;
+pub(super) const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
+/// After the end mark, the end of the body is waited for this long. Whoever reads on until the stream's end waits for it,
+/// the last delta does not.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// Sends a request. Ends when the response has begun well.
 pub(super) async fn open(
@@ -112,7 +113,7 @@ pub(super) async fn open(
         ended: false,
         state: State::Reading,
         failure: None,
-        n_output: 0,
+        output: Tally::default(),
         max_output: body.max_output,
         request,
         endpoint,
@@ -160,7 +161,7 @@ struct Following {
     ended: bool,
     state: State,
     failure: Option<ProviderError>,
-    n_output: u64,
+    output: Tally,
     max_output: Option<u64>,
 }
 
@@ -177,6 +178,10 @@ impl Following {
                 State::Over => return None,
                 State::Closing => {
                     self.state = State::Over;
+                    if self.ended && self.failure.is_none() {
+                        // The connection can be used again only once its end was read, which mostly is close behind.
+                        let _ = timeout(LINGER, self.body.next()).await;
+                    }
                     return self.failure.take().map(|error| Err(self.fail(error)));
                 }
                 State::Reading => {}
@@ -193,7 +198,7 @@ impl Following {
         self.state = State::Over;
         self.body = stream::empty().boxed();
         if error.request_id.is_none() {
-            error.request_id.clone_from(&self.request_id);
+            error.request_id = self.request_id.as_deref().map(Into::into);
         }
         error
     }
@@ -226,8 +231,6 @@ impl Following {
             Some(Ok(bytes)) => {
                 self.take(&bytes)?;
                 if self.ended {
-                    // The connection can be used again only once its end was read; often it is here already.
-                    drop(self.body.next().now_or_never());
                     return self.close();
                 }
                 Ok(())
@@ -347,13 +350,13 @@ impl Following {
 
     fn emit(&mut self, deltas: Vec<Delta>) {
         for delta in &deltas {
-            self.n_output += match delta {
+            match delta {
                 Delta::Text(text)
                 | Delta::Thinking { text, .. }
                 | Delta::CallArguments { text, .. }
-                | Delta::CallStarted { name: text, .. } => estimate::text(text),
-                Delta::CallReplaced { .. } | Delta::Usage(_) | Delta::Finished { .. } => 0,
-            };
+                | Delta::CallStarted { name: text, .. } => self.output.add(text),
+                Delta::CallReplaced { .. } | Delta::Usage(_) | Delta::Finished { .. } => {}
+            }
         }
         self.out.extend(deltas);
     }
@@ -400,9 +403,9 @@ impl Following {
                 )
             });
         }
-        let usage = self
-            .usage
-            .unwrap_or_else(|| estimate::usage(estimate::request(&self.request), self.n_output));
+        let usage = self.usage.unwrap_or_else(|| {
+            estimate::usage(estimate::request(&self.request), self.output.tokens())
+        });
         let (said, raw) = match self.finish.take() {
             Some((said, raw)) => (said, Some(raw)),
             None => (FinishReason::Completed, None),
@@ -472,139 +475,8 @@ fn read_usage(value: &Value) -> Option<Usage> {
     })
 }
 
-/// An answer that is no success.
-async fn refusal(endpoint: &Endpoint, response: Response) -> ProviderError {
-    let status = response.status();
-    let headers = response.headers().clone();
-    if status.is_redirection() {
-        let to = headers
-            .get(LOCATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|to| endpoint.url.join(to).ok());
-        let to = to.map_or_else(
-            || "nowhere".to_owned(),
-            |to| to.origin().ascii_serialization(),
-        );
-        let mut error = ProviderError::new(
-            ErrorClass::Status,
-            format!(
-                "{} redirects to {to}: set base_url to where the endpoint is",
-                host(endpoint)
-            ),
-        );
-        error.status = Some(status.as_u16());
-        return error;
-    }
-    let mut body = Vec::new();
-    let mut pieces = response.bytes_stream();
-    // The status says enough if the body does not come.
-    while let Some(Some(Ok(piece))) =
-        within(endpoint.idle_timeout.min(TAIL_TIMEOUT), pieces.next()).await
-    {
-        body.extend_from_slice(&piece);
-        if body.len() > ERROR_READ_BYTES {
-            break;
-        }
-    }
-    let answer = Answer {
-        status: Some(status.as_u16()),
-        headers: &headers,
-        body: &String::from_utf8_lossy(&body),
-        secrets: &endpoint.secrets,
-        now: endpoint.http.now(),
-    };
-    hinted(endpoint, classify(&answer))
-}
-
-/// Adds what the user can do about it.
-fn hinted(endpoint: &Endpoint, mut error: ProviderError) -> ProviderError {
-    let said = error.message.to_ascii_lowercase();
-    let efforts = &endpoint.model.support_efforts;
-    if matches!(error.status, Some(400 | 422)) && said.contains("effort") && !efforts.is_empty() {
-        error.message.push_str(&format!(
-            " (this model takes the efforts {})",
-            efforts.join(", ")
-        ));
-    }
-    if matches!(error.status, Some(400 | 404 | 422 | 500)) && said.contains("support tools") {
-        error.class = ErrorClass::Status;
-        error.message.push_str(" (choose a model that takes tools)");
-    }
-    error
-}
-
-/// A request that did not get an answer.
-fn transport(endpoint: &Endpoint, error: &reqwest::Error) -> ProviderError {
-    let who = host(endpoint);
-    if error.is_timeout() {
-        return ProviderError::new(
-            ErrorClass::Timeout,
-            format!(
-                "no connection to {who} within {:?}",
-                endpoint.connect_timeout
-            ),
-        );
-    }
-    let why = error
-        .source()
-        .map_or_else(|| "the request failed".to_owned(), |source| root(source));
-    ProviderError::new(ErrorClass::Connection, format!("cannot reach {who}: {why}"))
-}
-
-/// A body that broke off.
-fn cut(endpoint: &Endpoint, error: &reqwest::Error) -> ProviderError {
-    let class = if error.is_timeout() {
-        ErrorClass::Timeout
-    } else if error.is_decode()
-        && !error.is_body()
-        && error
-            .source()
-            .is_some_and(|source| root(source).contains("gzip"))
-    {
-        ErrorClass::Decode
-    } else {
-        ErrorClass::StreamInterrupted
-    };
-    let why = error.source().map(root).unwrap_or_default();
-    ProviderError::new(
-        class,
-        format!("the answer of {} broke off: {why}", host(endpoint)),
-    )
-}
-
-fn cancelled() -> ProviderError {
-    ProviderError::new(ErrorClass::Cancelled, "the request was cancelled")
-}
-
-fn host(endpoint: &Endpoint) -> String {
-    let host = endpoint.url.host_str().unwrap_or_default();
-    endpoint
-        .url
-        .port()
-        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-/// The innermost reason: the outer ones only say that something failed.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut at = error;
-    while let Some(source) = at.source() {
-        at = source;
-    }
-    at.to_string()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut at = error.source();
-    while let Some(source) = at {
-        text = format!("{text}: {source}");
-        at = source.source();
-    }
-    text
-}
-
 /// `None` where the time is over; a zero limit is off.
-async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     if limit.is_zero() {
         Some(work.await)
     } else {

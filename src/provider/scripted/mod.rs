@@ -88,6 +88,7 @@ use self::format::OnExhausted;
 use self::play::Part;
 use self::program::{Action, Program, Scene};
 pub use self::read::Format;
+use self::template::Template;
 pub use self::trace::TraceSink;
 use self::view::View;
 use super::error::{ErrorClass, ProviderError};
@@ -198,8 +199,8 @@ impl ModelClient for ScriptedClient {
             if cancel.is_cancelled() {
                 return Err(fail::cancelled());
             }
-            let (part, program) = shared.take_turn(request)?;
-            Ok(play::play(part, &program, cancel))
+            let (request, part, program) = shared.take_turn(request)?;
+            Ok(play::play(request, part, &program, cancel))
         }
         .boxed()
     }
@@ -227,7 +228,7 @@ impl ModelClient for ScriptedClient {
                 sessions.entry(session.clone()).or_default().lanes = lanes;
             }
             Err(error) => {
-                tracing::warn!(%session, %error, "the script's place could not be read; it starts anew")
+                tracing::warn!(%session, %error, "the script's place could not be read; it starts anew");
             }
         }
     }
@@ -243,14 +244,18 @@ impl ModelClient for ScriptedClient {
 
 impl Shared {
     /// Chooses the turn that answers a request, and moves on.
-    fn take_turn(&self, request: ModelRequest) -> Result<(Part, Arc<Program>), ProviderError> {
+    fn take_turn(
+        &self,
+        request: ModelRequest,
+    ) -> Result<(ModelRequest, Part, Arc<Program>), ProviderError> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.entry(request.session.clone()).or_default();
         let program = match &request.script {
             Some(text) => session.own(text)?,
             None => self.script.0.clone(),
         };
-        let (lane, scenes) = program.lane(&request.lane);
+        let held = program.clone();
+        let (lane, scenes) = held.lane(&request.lane);
         let place = session.lanes.entry(lane.to_owned()).or_default();
         let scene = place.scene(scenes, program.on_exhausted);
         let (at, scene) = match scene {
@@ -265,60 +270,40 @@ impl Shared {
             request: &request,
             turn: at + 1,
         };
-        let Some(scene) = scene else {
-            let said = Action::Text(template::Template::verbatim(view.last_user()));
-            let actions = [said].into();
-            let part = self.part(lane, at, actions, place.ids, None, &request);
-            self.traced(&request, lane, at, "echo");
-            return Ok((part, program.clone()));
+        let mut part = Part {
+            lane: lane.to_owned(),
+            turn: at + 1,
+            actions: Arc::from([]),
+            n_ids: place.ids,
+            usage: None,
+            finish: None,
+            idle_timeout: self.idle_timeout,
         };
-        let mismatch = |why: String| fail::script("script.mismatch", &why, lane, at + 1);
-        let chosen = choose(scene, &view).map_err(mismatch)?;
+        let Some(scene) = scene else {
+            part.actions = [Action::Text(Template::verbatim(view.last_user()))].into();
+            self.traced(&request, &part, "echo");
+            return Ok((request, part, program));
+        };
+        let chosen = choose(scene, &view)
+            .map_err(|why| fail::script("script.mismatch", &why, lane, at + 1))?;
         if let Some(failure) = chosen.fail_first.get(place.failed) {
             place.failed += 1;
-            self.traced(&request, lane, at, "fail_first");
+            self.traced(&request, &part, "fail_first");
             return Err(fail::error(failure));
         }
-        let mut part = self.part(
-            lane,
-            at,
-            chosen.actions.clone(),
-            place.ids,
-            chosen.finish,
-            &request,
-        );
+        part.actions = chosen.actions.clone();
         part.usage.clone_from(&chosen.usage);
-        self.traced(&request, lane, at, "steps");
+        part.finish = chosen.finish;
         place.turn = chosen.goto.or(scene.goto).unwrap_or(at + 1);
         place.failed = 0;
         place.ids = place.ids.saturating_add(chosen.n_ids);
-        Ok((part, program.clone()))
+        self.traced(&request, &part, "steps");
+        Ok((request, part, program))
     }
 
-    fn part(
-        &self,
-        lane: &str,
-        at: usize,
-        actions: Arc<[Action]>,
-        n_ids: u64,
-        finish: Option<longshore_protocol::value::turn::FinishReason>,
-        request: &ModelRequest,
-    ) -> Part {
-        Part {
-            request: request.clone(),
-            lane: lane.to_owned(),
-            turn: at + 1,
-            actions,
-            n_ids,
-            usage: None,
-            finish,
-            idle_timeout: self.idle_timeout,
-        }
-    }
-
-    fn traced(&self, request: &ModelRequest, lane: &str, at: usize, played: &str) {
+    fn traced(&self, request: &ModelRequest, part: &Part, played: &str) {
         if let Some(sink) = &self.trace {
-            sink.line(&trace::line(request, lane, at + 1, played));
+            sink.line(&trace::line(request, &part.lane, part.turn, played));
         }
     }
 }
@@ -327,7 +312,7 @@ impl Session {
     /// The session's own script, read once.
     fn own(&mut self, text: &Arc<str>) -> Result<Arc<Program>, ProviderError> {
         if let Some((held, script)) = &self.inline
-            && held == text
+            && (Arc::ptr_eq(held, text) || held == text)
         {
             return Ok(script.0.clone());
         }

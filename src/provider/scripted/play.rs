@@ -17,16 +17,15 @@ use super::program::{Action, Call, CallArgs, Program};
 use super::view::View;
 use crate::provider::chat::delta::DeltaReader;
 use crate::provider::error::ProviderError;
+use crate::provider::estimate::{self, Tally};
 use crate::provider::slots::{Arguments, CallPiece, Index};
-use crate::provider::{Delta, DeltaStream, ModelRequest, estimate};
+use crate::provider::{Delta, DeltaStream, ModelRequest};
 
 /// A stream that never waits gives others their turn after this many deltas.
 const DELTAS_PER_YIELD: u32 = 64;
 
 /// What a turn is played with.
 pub(super) struct Part {
-    /// The request that is answered.
-    pub(super) request: ModelRequest,
     /// The lane's name.
     pub(super) lane: String,
     /// The turn's number, from 1.
@@ -44,7 +43,12 @@ pub(super) struct Part {
 }
 
 /// The deltas of a turn.
-pub(super) fn play(part: Part, program: &Program, cancel: CancellationToken) -> DeltaStream {
+pub(super) fn play(
+    request: ModelRequest,
+    part: Part,
+    program: &Program,
+    cancel: CancellationToken,
+) -> DeltaStream {
     let player = Box::new(Player {
         frames: vec![Frame {
             actions: part.actions.clone(),
@@ -58,9 +62,10 @@ pub(super) fn play(part: Part, program: &Program, cancel: CancellationToken) -> 
         delay: program.delay,
         pause: program.first_delay,
         held: None,
-        n_output: 0,
+        output: Tally::default(),
         ending: Ending::Usage,
         part,
+        request,
     });
     stream::unfold(
         (player, cancel, 0_u32),
@@ -126,6 +131,7 @@ enum Ending {
 }
 
 struct Player {
+    request: ModelRequest,
     part: Part,
     frames: Vec<Frame>,
     reader: DeltaReader,
@@ -138,7 +144,7 @@ struct Player {
     pause: Duration,
     /// A delta that comes after the pause.
     held: Option<Delta>,
-    n_output: u64,
+    output: Tally,
     ending: Ending,
 }
 
@@ -160,14 +166,14 @@ impl Player {
             }
             Next::Delta(delta) => {
                 if matches!(self.part.usage, Some(UsageSpec::Auto(_))) {
-                    self.n_output += match &delta {
+                    match &delta {
                         Delta::Text(text)
                         | Delta::Thinking { text, .. }
                         | Delta::CallArguments { text, .. }
                         | Delta::CallReplaced { text, .. }
-                        | Delta::CallStarted { name: text, .. } => estimate::text(text),
-                        Delta::Usage(_) | Delta::Finished { .. } => 0,
-                    };
+                        | Delta::CallStarted { name: text, .. } => self.output.add(text),
+                        Delta::Usage(_) | Delta::Finished { .. } => {}
+                    }
                 }
                 let pause = std::mem::replace(&mut self.pause, self.delay);
                 if pause.is_zero() {
@@ -286,7 +292,7 @@ impl Player {
         ) -> Result<T, String>,
     ) -> Result<T, String> {
         let view = View {
-            request: &self.part.request,
+            request: &self.request,
             turn: self.part.turn,
         };
         fill(&mut |slot| view.value(slot))
@@ -389,8 +395,8 @@ impl Player {
     fn usage(&self) -> Option<Usage> {
         match self.part.usage.as_ref()? {
             UsageSpec::Auto(_) => Some(estimate::usage(
-                estimate::request(&self.part.request),
-                self.n_output,
+                estimate::request(&self.request),
+                self.output.tokens(),
             )),
             UsageSpec::Counted(counted) => Some(Usage {
                 input_other: counted.input_other,

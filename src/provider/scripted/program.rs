@@ -293,7 +293,7 @@ fn action(step: Step, depth: u32) -> Result<Action, ScriptError> {
     match think {
         Some(Think::Text(text)) => found.push(Action::Think(template(text)?, None)),
         Some(Think::Signed(think)) => {
-            found.push(Action::Think(template(think.text)?, think.signature))
+            found.push(Action::Think(template(think.text)?, think.signature));
         }
         None => {}
     }

@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -98,7 +99,9 @@ async fn answer(
         return Err(error);
     }
     let mut assembler = Assembler::new();
-    deltas.iter().for_each(|delta| assembler.push(delta));
+    for delta in &deltas {
+        assembler.push(delta);
+    }
     assembler.finish()
 }
 
@@ -114,13 +117,13 @@ fn text(generated: &Generated) -> String {
     for part in &generated.parts {
         match part {
             Part::Text(text) => out.push_str(text),
-            Part::Thinking(thinking) => out.push_str(&format!("<{}>", thinking.text)),
+            Part::Thinking(thinking) => write!(out, "<{}>", thinking.text).unwrap(),
             Part::Image { .. } => {}
         }
     }
     for call in &generated.calls {
         let id = call.provider_id.as_deref().unwrap_or_default();
-        out.push_str(&format!("[{}#{id} {}]", call.name, call.arguments));
+        write!(out, "[{}#{id} {}]", call.name, call.arguments).unwrap();
     }
     out
 }

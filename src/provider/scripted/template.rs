@@ -211,10 +211,6 @@ mod tests {
 
     use super::{ArgsTemplate, Slot, Template};
 
-    fn value(slot: &Slot) -> Result<String, Infallible> {
-        Ok(format!("<{slot:?}>"))
-    }
-
     #[test]
     fn placeholders_are_filled_in() {
         for (text, filled) in [
@@ -225,7 +221,10 @@ mod tests {
             ("{{{{not one}}", "{{not one}}"),
         ] {
             assert_eq!(
-                Template::parse(text).unwrap().fill(&mut value).unwrap(),
+                Template::parse(text)
+                    .unwrap()
+                    .fill(&mut |slot: &Slot| Ok::<_, Infallible>(format!("<{slot:?}>")))
+                    .unwrap(),
                 filled,
                 "{text}"
             );

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::output::one_line;
 use super::{Call, CallCx, ExecCx, Outcome, Refusal, Tool, ToolSpec, args};
 use crate::kernel::ask::{AskAnswer, AskOutcome};
 use crate::kernel::rule::Subject;
@@ -87,15 +88,22 @@ impl Tool for AskUserQuestion {
     fn resolve(&self, args: Value, _: &CallCx) -> Result<Call, Refusal> {
         let args: AskArgs = args::typed(args)?;
         check_texts(&args.questions)?;
-        let questions: Vec<_> = args.questions.into_iter().enumerate().map(to_question).collect();
+        let questions: Vec<_> = args
+            .questions
+            .into_iter()
+            .enumerate()
+            .map(to_question)
+            .collect();
         let title = match questions.as_slice() {
-            [only] => format!("Ask: {}", only.question),
+            [only] => format!("Ask: {}", one_line(&only.question)),
             several => format!("Ask {} questions", several.len()),
         };
         Ok(Call {
             accesses: Vec::new(),
             title,
-            display: Display::Question { questions: questions.clone() },
+            display: Display::Question {
+                questions: questions.clone(),
+            },
             subject: Subject::None,
             preview: None,
             execute: Box::new(move |cx| ask(questions, cx).boxed()),
@@ -112,13 +120,17 @@ fn check_texts(questions: &[QuestionArg]) -> Result<(), Refusal> {
             return Err(Refusal::new("A question has no text. Nothing was asked."));
         }
         if !texts.insert(text) {
-            return Err(Refusal::new(format!("The question «{text}» stands there twice. Nothing was asked.")));
+            return Err(Refusal::new(format!(
+                "The question «{text}» stands there twice. Nothing was asked."
+            )));
         }
         let mut labels = HashSet::new();
         for option in &question.options {
             let label = option.label.trim();
             if label.is_empty() {
-                return Err(Refusal::new(format!("An option of «{text}» has no label. Nothing was asked.")));
+                return Err(Refusal::new(format!(
+                    "An option of «{text}» has no label. Nothing was asked."
+                )));
             }
             if !labels.insert(label) {
                 return Err(Refusal::new(format!(
@@ -131,11 +143,15 @@ fn check_texts(questions: &[QuestionArg]) -> Result<(), Refusal> {
 }
 
 fn to_question((index, arg): (usize, QuestionArg)) -> Question {
-    let options = arg.options.into_iter().enumerate().map(|(option, arg)| QuestionOption {
-        id: format!("opt_{index}_{option}"),
-        label: arg.label.trim().to_owned(),
-        description: arg.description,
-    });
+    let options = arg
+        .options
+        .into_iter()
+        .enumerate()
+        .map(|(option, arg)| QuestionOption {
+            id: format!("opt_{index}_{option}"),
+            label: arg.label.trim().to_owned(),
+            description: arg.description,
+        });
     Question {
         id: format!("q_{index}"),
         question: arg.question.trim().to_owned(),
@@ -155,10 +171,18 @@ async fn ask(questions: Vec<Question>, cx: ExecCx) -> Outcome {
     };
     let answer = user.ask(cx.call, questions.clone(), cx.cancel).await;
     match answer {
-        AskOutcome::Answered { answer: AskAnswer::Question(answer), .. } => answered(&questions, &answer),
-        AskOutcome::Answered { answer: AskAnswer::Approval(_), .. } => undelivered("the answer was of another kind"),
+        AskOutcome::Answered {
+            answer: AskAnswer::Question(answer),
+            ..
+        } => answered(&questions, &answer),
+        AskOutcome::Answered {
+            answer: AskAnswer::Approval(_),
+            ..
+        } => undelivered("the answer was of another kind"),
         AskOutcome::Unanswered { reason } => undelivered(reason.trim_end_matches('.')),
-        AskOutcome::Withdrawn => Outcome::failed("The question was taken back, because the turn was cancelled."),
+        AskOutcome::Withdrawn => {
+            Outcome::failed("The question was taken back, because the turn was cancelled.")
+        }
         AskOutcome::ModeChanged => Outcome::failed(
             "The user switched to a mode in which questions are not asked. Decide yourself, by what you know of their \
              wishes.",
@@ -178,7 +202,9 @@ fn answered(questions: &[Question], answer: &QuestionAnswer) -> Outcome {
     let (mut answers, mut structured) = (Map::new(), Map::new());
     if !answer.dismissed {
         for question in questions {
-            let Some(choice) = answer.answers.get(&question.id) else { continue };
+            let Some(choice) = answer.answers.get(&question.id) else {
+                continue;
+            };
             let Some(chosen) = chosen(question, choice) else {
                 return undelivered("the answer named an option that was not on offer");
             };
@@ -207,9 +233,21 @@ fn answered(questions: &[Question], answer: &QuestionAnswer) -> Outcome {
 
 /// The labels chosen and the user's own words; none where an id is unknown.
 fn chosen(question: &Question, choice: &Choice) -> Option<Vec<String>> {
-    let label = |id: &String| question.options.iter().find(|option| option.id == *id).map(|option| option.label.clone());
+    let label = |id: &String| {
+        question
+            .options
+            .iter()
+            .find(|option| option.id == *id)
+            .map(|option| option.label.clone())
+    };
     let mut chosen: Vec<String> = choice.option_ids.iter().map(label).collect::<Option<_>>()?;
-    chosen.extend(choice.other.iter().map(|words| words.trim().to_owned()).filter(|words| !words.is_empty()));
+    chosen.extend(
+        choice
+            .other
+            .iter()
+            .map(|words| words.trim().to_owned())
+            .filter(|words| !words.is_empty()),
+    );
     Some(chosen)
 }
 

@@ -8,6 +8,7 @@ use longshore_protocol::value::display::Display;
 use similar::{ChangeTag, TextDiff};
 
 use crate::kernel::limits::{DIFF_TEXT_BYTES, DISPLAY_BYTES};
+use crate::tool::output::cut_display;
 
 /// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -15,11 +16,14 @@ const CONTEXT_LINES: usize = 3;
 /// After this long the differ stops looking for the smallest change. It stays a correct one.
 const SEARCH_TIME: Duration = Duration::from_millis(200);
 
+/// The same for a drawing made while a call is resolved, where nothing may take long.
+const FRAGMENT_SEARCH_TIME: Duration = Duration::from_millis(5);
+
 /// Draws the change of a file from `old` (absent: it is new) to `new`.
 pub(super) fn of_file(path: &Path, old: Option<&[u8]>, new: &[u8]) -> Display {
     let old_text = String::from_utf8_lossy(old.unwrap_or_default());
     let new_text = String::from_utf8_lossy(new);
-    let hunks = hunks(&old_text, &new_text);
+    let hunks = hunks(&old_text, &new_text, SEARCH_TIME);
     Display::Diff {
         path: path.display().to_string(),
         hunks: hunks.text,
@@ -34,7 +38,8 @@ pub(super) fn of_file(path: &Path, old: Option<&[u8]>, new: &[u8]) -> Display {
 
 /// Draws a replacement whose place in the file is not known yet.
 pub(super) fn of_fragment(path: &Path, old: &str, new: &str) -> Display {
-    let hunks = hunks(old, new);
+    let ((old, old_is_cut), (new, new_is_cut)) = (cut_display(old), cut_display(new));
+    let hunks = hunks(old, new, FRAGMENT_SEARCH_TIME);
     Display::Diff {
         path: path.display().to_string(),
         hunks: hunks.text,
@@ -43,12 +48,14 @@ pub(super) fn of_fragment(path: &Path, old: &str, new: &str) -> Display {
         old_text: None,
         new_text: None,
         line: None,
-        truncated: hunks.truncated,
+        truncated: hunks.truncated || old_is_cut || new_is_cut,
     }
 }
 
 fn whole(bytes: &[u8]) -> Option<String> {
-    (bytes.len() <= DIFF_TEXT_BYTES).then(|| String::from_utf8(bytes.to_vec()).ok()).flatten()
+    (bytes.len() <= DIFF_TEXT_BYTES)
+        .then(|| String::from_utf8(bytes.to_vec()).ok())
+        .flatten()
 }
 
 struct Hunks {
@@ -59,14 +66,24 @@ struct Hunks {
     truncated: bool,
 }
 
-fn hunks(old: &str, new: &str) -> Hunks {
+fn hunks(old: &str, new: &str, search_time: Duration) -> Hunks {
     let (start, old_end, new_end) = changed_part(old, new);
     let n_before = memchr::memchr_iter(b'\n', &old.as_bytes()[..start]).count();
-    let diff = TextDiff::configure().timeout(SEARCH_TIME).diff_lines(&old[start..old_end], &new[start..new_end]);
+    let diff = TextDiff::configure()
+        .timeout(search_time)
+        .diff_lines(&old[start..old_end], &new[start..new_end]);
 
-    let mut hunks = Hunks { text: String::new(), added: 0, removed: 0, line: None, truncated: false };
+    let mut hunks = Hunks {
+        text: String::new(),
+        added: 0,
+        removed: 0,
+        line: None,
+        truncated: false,
+    };
     for group in diff.grouped_ops(CONTEXT_LINES) {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let (Some(first), Some(last)) = (group.first(), group.last()) else {
+            continue;
+        };
         let old_range = first.old_range().start..last.old_range().end;
         let new_range = first.new_range().start..last.new_range().end;
         // Writing to a string cannot fail.
@@ -91,7 +108,9 @@ fn hunks(old: &str, new: &str) -> Hunks {
             };
             if sign != ' ' && hunks.line.is_none() {
                 // Where lines only went away, the one that took their place.
-                let index = change.new_index().unwrap_or_else(|| new_position(&group, change.old_index()));
+                let index = change
+                    .new_index()
+                    .unwrap_or_else(|| new_position(&group, change.old_index()));
                 hunks.line = Some((index + n_before + 1) as u32);
             }
             text.push(sign);
@@ -122,7 +141,10 @@ fn append_capped(hunks: &mut Hunks, text: &str) {
         hunks.text.push_str(text);
         return;
     }
-    let end = text.as_bytes()[..left].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let end = text.as_bytes()[..left]
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
     hunks.text.push_str(&text[..end]);
     hunks.truncated = true;
 }
@@ -142,26 +164,23 @@ fn changed_part(old: &str, new: &str) -> (usize, usize, usize) {
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let mut start = same;
     for _ in 0..=CONTEXT_LINES {
-        start = match memchr::memrchr(b'\n', &a[..start]) {
-            Some(at) => at,
-            None => {
-                start = 0;
-                break;
-            }
-        };
+        start = memchr::memrchr(b'\n', &a[..start]).unwrap_or(0);
     }
     if start > 0 {
         start += 1;
     }
 
     let limit = a.len().min(b.len()) - same;
-    let same_end = a.iter().rev().zip(b.iter().rev()).take(limit).take_while(|(a, b)| a == b).count();
+    let same_end = a
+        .iter()
+        .rev()
+        .zip(b.iter().rev())
+        .take(limit)
+        .take_while(|(a, b)| a == b)
+        .count();
     let mut end = a.len() - same_end;
     for _ in 0..=CONTEXT_LINES {
-        end = match memchr::memchr(b'\n', &a[end..]) {
-            Some(at) => end + at + 1,
-            None => a.len(),
-        };
+        end = memchr::memchr(b'\n', &a[end..]).map_or(a.len(), |at| end + at + 1);
     }
     (start, end, end + b.len() - a.len())
 }
@@ -173,14 +192,18 @@ mod tests {
     use super::*;
 
     fn check(old: &str, new: &str, text: &str, counts: (u32, u32), line: Option<u32>) {
-        let hunks = hunks(old, new);
+        let hunks = hunks(old, new, SEARCH_TIME);
         assert_eq!(hunks.text, text, "{old:?} {new:?}");
-        assert_eq!(((hunks.added, hunks.removed), hunks.line), (counts, line), "{old:?} {new:?}");
+        assert_eq!(
+            ((hunks.added, hunks.removed), hunks.line),
+            (counts, line),
+            "{old:?} {new:?}"
+        );
     }
 
     #[test]
     fn unified_hunks() {
-        let numbers: String = (1..=20).map(|n| format!("{n}\n")).collect();
+        let numbers: String = (1..=20).map(|n| n.to_string() + "\n").collect();
         check(
             &numbers,
             &numbers.replace("\n10\n", "\nten\n"),
@@ -210,13 +233,32 @@ mod tests {
 
     #[test]
     fn displays_are_bounded() {
-        let old: String = (0..10_000).map(|n| format!("old {n}\n")).collect();
+        let old: String = (0..10_000)
+            .map(|n| "old ".to_owned() + &n.to_string() + "\n")
+            .collect();
         let new = old.replace("old", "new");
         match of_file(Path::new("/f"), Some(old.as_bytes()), new.as_bytes()) {
-            Display::Diff { hunks, old_text, new_text, truncated, .. } => {
+            Display::Diff {
+                hunks,
+                old_text,
+                new_text,
+                truncated,
+                ..
+            } => {
                 assert!(truncated && hunks.len() <= DISPLAY_BYTES && hunks.ends_with('\n'));
                 assert_eq!((old_text, new_text), (Some(old), Some(new)));
             }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn fragments_are_bounded_too() {
+        let (old, new) = ("a\n".repeat(1 << 20), "b\n".repeat(1 << 20));
+        match of_fragment(Path::new("/f"), &old, &new) {
+            Display::Diff {
+                hunks, truncated, ..
+            } => assert!(truncated && hunks.len() <= DISPLAY_BYTES),
             other => panic!("{other:?}"),
         }
     }
@@ -225,7 +267,7 @@ mod tests {
         /// The hunks, applied to the old text, give the new one.
         #[test]
         fn hunks_apply(old in "([ab\n]|\r\n){0,40}", new in "([ab\n]|\r\n){0,40}") {
-            let hunks = hunks(&old, &new);
+            let hunks = hunks(&old, &new, SEARCH_TIME);
             let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
             let (mut rebuilt, mut at) = (String::new(), 0);
             let mut lines = hunks.text.split_inclusive('\n').peekable();

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::freshness::Known;
 use super::splice::{self, Replacement, Spliced};
-use super::target::{self, Content, Target};
+use super::target::{self, Content, Failed, Target};
 use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
@@ -67,10 +67,15 @@ impl Tool for Edit {
     fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
         let args: EditArgs = args::typed(args)?;
         if args.old_string == args.new_string {
-            return Err(Refusal::new("old_string and new_string are the same; there is nothing to change."));
+            return Err(Refusal::new(
+                "old_string and new_string are the same; there is nothing to change.",
+            ));
         }
         let path = cx.workspace.resolve(&args.path)?.path;
-        let job = Arc::new(EditJob { args, deps: self.deps.clone() });
+        let job = Arc::new(EditJob {
+            args,
+            deps: self.deps.clone(),
+        });
         Ok(Call {
             accesses: vec![Access::read_write(&path)],
             title: format!("Edit {}", cx.workspace.show(&path)),
@@ -102,24 +107,33 @@ impl EditJob {
     fn draw(&self, target: &Target) -> Display {
         let drawn = target.read().and_then(|content| {
             let spliced = self.splice(target, &content)?;
-            Ok(diff::of_file(target.declared(), Some(&content.bytes), &spliced.bytes))
+            Ok(diff::of_file(
+                target.declared(),
+                Some(&content.bytes),
+                &spliced.bytes,
+            ))
         });
-        drawn.unwrap_or_else(|failed| Display::Error { message: target::text_of(&failed), code: None })
+        drawn.unwrap_or_else(|failed| Display::Error {
+            message: failed.message,
+            code: None,
+        })
     }
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
             async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
+                    return target::no_access().into();
+                };
                 let lock = tokio::select! {
                     biased;
-                    () = cx.cancel.cancelled() => return target::cancelled(),
+                    () = cx.cancel.cancelled() => return target::cancelled().into(),
                     lock = self.deps.locks.lock(target.real()) => lock,
                 };
                 // The lock goes with the work: should the caller give up, no other writer comes in between.
                 blocking::run(move || {
                     let _lock = lock;
-                    self.edit(&target, &cx.cancel).unwrap_or_else(|failed| failed)
+                    self.edit(&target, &cx.cancel).unwrap_or_else(Outcome::from)
                 })
                 .await
             }
@@ -127,22 +141,28 @@ impl EditJob {
         })
     }
 
-    fn edit(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn edit(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         // Someone else's write in between is met once by starting over from what they wrote.
         match self.attempt(target, cancel)? {
             Ok(outcome) => Ok(outcome),
-            Err(_) => self.attempt(target, cancel)?.map_err(|error| target.write_error(&error)),
+            Err(_) => self
+                .attempt(target, cancel)?
+                .map_err(|error| target.write_error(&error)),
         }
     }
 
     /// One read and write. The inner error: the file changed between the two.
-    fn attempt(&self, target: &Target, cancel: &CancellationToken) -> Result<Result<Outcome, ReplaceError>, Outcome> {
+    fn attempt(
+        &self,
+        target: &Target,
+        cancel: &CancellationToken,
+    ) -> Result<Result<Outcome, ReplaceError>, Failed> {
         let freshness = &self.deps.freshness;
         target.check_unmoved()?;
         let content = target.read()?;
         let known = target.known(freshness, &content);
         if self.args.replace_all && known == Known::Changed {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} was changed since you last read it, so replace_all may hit text you have not seen; nothing was \
                  changed. Read it again first.",
                 target.shown
@@ -160,34 +180,66 @@ impl EditJob {
             Err(error @ ReplaceError::Changed { .. }) => return Ok(Err(error)),
             Err(error) => return Err(target.write_error(&error)),
         };
-        freshness.record(target.real(), replaced.stamp, Some(freshness.hash(&spliced.bytes)));
-        Ok(Ok(self.outcome(target, &content, &spliced, known)))
+        freshness.record(
+            target.real(),
+            replaced.stamp,
+            Some(freshness.hash(&spliced.bytes)),
+        );
+        Ok(Ok(outcome(target, &content, &spliced, known)))
     }
 
-    fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Outcome> {
-        let EditArgs { old_string: old, new_string: new, replace_all: all, .. } = &self.args;
-        splice::splice(&content.bytes, Replacement { old, new, all: *all })
-            .map_err(|error| Outcome::failed(error.message(&target.shown)))
+    fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Failed> {
+        let EditArgs {
+            old_string: old,
+            new_string: new,
+            replace_all: all,
+            ..
+        } = &self.args;
+        splice::splice(
+            &content.bytes,
+            Replacement {
+                old,
+                new,
+                all: *all,
+            },
+        )
+        .map_err(|error| Failed::new(error.message(&target.shown)))
     }
+}
 
-    fn outcome(&self, target: &Target, content: &Content, spliced: &Spliced, known: Known) -> Outcome {
-        let times = match spliced.n_replaced {
-            1 => "1 occurrence".to_owned(),
-            n => format!("{n} occurrences"),
-        };
-        let (first, end) = (spliced.first_lines.start, spliced.first_lines.end - 1);
-        let lines = if end > first { format!("lines {first}-{end}") } else { format!("line {first}") };
-        let at = if spliced.n_replaced > 1 { "the first now at" } else { "now at" };
-        let mut note = String::new();
-        if known == Known::Changed {
-            note.push_str("The file had changed on disk since you last read it; the rest of it may differ from what you know.\n");
-        }
-        note.push_str("Around the change:\n");
-        note.push_str(&splice::excerpt(spliced));
-        Outcome::text(format!("Edited {}: replaced {times}, {at} {lines}.", target.shown))
-            .with_note(note)
-            .with_display(diff::of_file(target.declared(), Some(&content.bytes), &spliced.bytes))
+/// What to tell about an edit that was made.
+fn outcome(target: &Target, content: &Content, spliced: &Spliced, known: Known) -> Outcome {
+    let times = match spliced.n_replaced {
+        1 => "1 occurrence".to_owned(),
+        n => format!("{n} occurrences"),
+    };
+    let (first, end) = (spliced.first_lines.start, spliced.first_lines.end - 1);
+    let lines = if end > first {
+        format!("lines {first}-{end}")
+    } else {
+        format!("line {first}")
+    };
+    let at = if spliced.n_replaced > 1 {
+        "the first now at"
+    } else {
+        "now at"
+    };
+    let mut note = String::new();
+    if known == Known::Changed {
+        note.push_str("The file had changed on disk since you last read it; the rest of it may differ from what you know.\n");
     }
+    note.push_str("Around the change:\n");
+    note.push_str(&splice::excerpt(spliced));
+    Outcome::text(format!(
+        "Edited {}: replaced {times}, {at} {lines}.",
+        target.shown
+    ))
+    .with_note(note)
+    .with_display(diff::of_file(
+        target.declared(),
+        Some(&content.bytes),
+        &spliced.bytes,
+    ))
 }
 
 #[cfg(test)]

@@ -37,8 +37,18 @@ pub(super) enum Known {
 
 impl Freshness {
     /// Compares a file with what was seen. `hash` is asked only where the stamp differs.
-    pub(super) fn compare(&self, real: &Path, stamp: FileStamp, hash: impl FnOnce() -> Option<u64>) -> Known {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(real).copied();
+    pub(super) fn compare(
+        &self,
+        real: &Path,
+        stamp: FileStamp,
+        hash: impl FnOnce() -> Option<u64>,
+    ) -> Known {
+        let seen = self
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(real)
+            .copied();
         match seen {
             None => Known::Never,
             Some(seen) if seen.stamp == stamp => Known::Same,
@@ -73,7 +83,12 @@ mod tests {
     use super::*;
 
     fn stamp(mtime_ns: i64) -> FileStamp {
-        FileStamp { dev: 1, ino: 2, size: 3, mtime_ns }
+        FileStamp {
+            dev: 1,
+            ino: 2,
+            size: 3,
+            mtime_ns,
+        }
     }
 
     #[test]
@@ -83,11 +98,23 @@ mod tests {
         let hash = |text: &str| Some(freshness.hash(text.as_bytes()));
         assert_eq!(freshness.compare(path, stamp(1), || None), Known::Never);
         freshness.record(path, stamp(1), hash("abc"));
-        assert_eq!(freshness.compare(path, stamp(1), || unreachable!()), Known::Same);
-        assert_eq!(freshness.compare(path, stamp(2), || hash("abc")), Known::Same);
-        assert_eq!(freshness.compare(path, stamp(2), || hash("abd")), Known::Changed);
+        assert_eq!(
+            freshness.compare(path, stamp(1), || unreachable!()),
+            Known::Same
+        );
+        assert_eq!(
+            freshness.compare(path, stamp(2), || hash("abc")),
+            Known::Same
+        );
+        assert_eq!(
+            freshness.compare(path, stamp(2), || hash("abd")),
+            Known::Changed
+        );
         freshness.record(path, stamp(3), None);
-        assert_eq!(freshness.compare(path, stamp(4), || hash("abc")), Known::Changed);
+        assert_eq!(
+            freshness.compare(path, stamp(4), || hash("abc")),
+            Known::Changed
+        );
     }
 
     #[test]

@@ -14,11 +14,12 @@ use serde_json::Value;
 
 use super::FileDeps;
 use super::search::{self, Ended, Pattern, Report, Root, SEARCH_TIME, Tally, Walk};
-use super::target;
+use super::target::{self, Failed};
 use crate::kernel::access::Access;
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
 use crate::path::Workspace;
+use crate::tool::output::{cut_display, one_line};
 use crate::tool::{Call, CallCx, ExecCx, Execute, Outcome, Refusal, Tool, ToolSpec, args};
 
 /// Files that are listed.
@@ -74,18 +75,31 @@ impl Tool for Glob {
     fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
         let args: GlobArgs = args::typed(args)?;
         if args.pattern.starts_with('!') {
-            return Err(Refusal::new("A pattern that begins with ! names no files; write what is to be found."));
+            return Err(Refusal::new(
+                "A pattern that begins with ! names no files; write what is to be found.",
+            ));
         }
-        let root = cx.workspace.resolve_root(args.path.as_deref().unwrap_or("."))?.path;
-        let display =
-            Display::Search { query: args.pattern.clone(), path: root.display().to_string(), glob: None };
+        let root = cx
+            .workspace
+            .resolve_root(args.path.as_deref().unwrap_or("."))?
+            .path;
+        let display = Display::Search {
+            query: cut_display(&args.pattern).0.to_owned(),
+            path: root.display().to_string(),
+            glob: None,
+        };
         Ok(Call {
             accesses: vec![Access::search(&root)],
-            title: format!("Search {}", args.pattern),
+            title: format!("Search {}", one_line(&args.pattern)),
             display,
             subject: Subject::Text(args.pattern.clone()),
             preview: None,
-            execute: GlobJob { args, deps: self.deps.clone(), workspace: Arc::clone(&cx.workspace) }.execute(),
+            execute: GlobJob {
+                args,
+                deps: self.deps.clone(),
+                workspace: Arc::clone(&cx.workspace),
+            }
+            .execute(),
         })
     }
 }
@@ -114,40 +128,58 @@ struct Newest {
 impl Newest {
     fn add(&mut self, modified: Option<SystemTime>, path: &Path) {
         self.n_seen += 1;
-        self.heap.push(Reverse((modified, Reverse(path.to_owned()))));
+        self.heap
+            .push(Reverse((modified, Reverse(path.to_owned()))));
         if self.heap.len() > MAX_FILES {
             self.heap.pop();
         }
     }
 
     fn into_paths(self) -> Vec<PathBuf> {
-        self.heap.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(path)))| path).collect()
+        self.heap
+            .into_sorted_vec()
+            .into_iter()
+            .map(|Reverse((_, Reverse(path)))| path)
+            .collect()
     }
 }
 
 impl GlobJob {
     fn execute(self) -> Execute {
-        Box::new(move |cx| self.glob(cx).map(|outcome| outcome.unwrap_or_else(|failed| failed)).boxed())
+        Box::new(move |cx| {
+            self.glob(cx)
+                .map(|outcome| outcome.unwrap_or_else(Outcome::from))
+                .boxed()
+        })
     }
 
-    async fn glob(self, cx: ExecCx) -> Result<Outcome, Outcome> {
+    async fn glob(self, cx: ExecCx) -> Result<Outcome, Failed> {
         let shown = self.args.path.clone().unwrap_or_else(|| ".".to_owned());
-        let Some(target) = target::of_call(&cx.accesses, &shown) else { return Err(target::no_access()) };
+        let Some(target) = target::of_call(&cx.accesses, &shown) else {
+            return Err(target::no_access());
+        };
         let root = blocking::run(move || search::open_root(&target)).await?;
         if root.is_file {
-            return Err(Outcome::failed(format!("{shown} is a file, not a directory.")));
+            return Err(Failed::new(format!("{shown} is a file, not a directory.")));
         }
         let (mut results, mut ended) = self.search(&self.args.pattern, &root, &cx).await?;
         let is_bracketed = self.args.pattern.contains(['[', ']', '(', ')']);
         if n_seen(&results) == 0 && ended == Ended::Completed && is_bracketed {
             // Frameworks name files after routes, such as `[id].tsx`.
-            (results, ended) = self.search(&literal_brackets(&self.args.pattern), &root, &cx).await?;
+            (results, ended) = self
+                .search(&literal_brackets(&self.args.pattern), &root, &cx)
+                .await?;
         }
         self.outcome(&root, &results, ended)
     }
 
-    async fn search(&self, pattern: &str, root: &Root, cx: &ExecCx) -> Result<(Arc<Results>, Ended), Outcome> {
-        let pattern = Pattern::new(pattern, [&root.declared, &root.real]).map_err(Outcome::failed)?;
+    async fn search(
+        &self,
+        pattern: &str,
+        root: &Root,
+        cx: &ExecCx,
+    ) -> Result<(Arc<Results>, Ended), Failed> {
+        let pattern = Pattern::new(pattern, [&root.declared, &root.real]).map_err(Failed::new)?;
         let walk = Walk {
             workspace: Arc::clone(&self.workspace),
             root: root.clone(),
@@ -164,7 +196,11 @@ impl GlobJob {
                 walk.run(&results.tally, stop, n_threads, || {
                     move |entry: &ignore::DirEntry, relative: &Path| {
                         let modified = entry.metadata().ok().and_then(|meta| meta.modified().ok());
-                        results.newest.lock().unwrap_or_else(PoisonError::into_inner).add(modified, relative);
+                        results
+                            .newest
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .add(modified, relative);
                     }
                 });
             }
@@ -175,18 +211,30 @@ impl GlobJob {
         }
     }
 
-    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Outcome> {
-        let newest = std::mem::take(&mut *results.newest.lock().unwrap_or_else(PoisonError::into_inner));
+    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Failed> {
+        let newest = std::mem::take(
+            &mut *results
+                .newest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         let n_seen = newest.n_seen;
         let troubles = results.tally.troubles();
         if n_seen == 0 && ended == Ended::TimedOut {
-            return Err(Outcome::failed(
+            return Err(Failed::new(
                 "The search was stopped after 20 seconds and had found nothing until then. Look in a smaller directory.",
             ));
         }
         if n_seen == 0 && !troubles.is_empty() {
-            let named = troubles.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-            return Err(Outcome::failed(format!("Nothing was found, but not everything could be read: {named}.")));
+            let named = troubles
+                .iter()
+                .take(5)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(Failed::new(format!(
+                "Nothing was found, but not everything could be read: {named}."
+            )));
         }
         let mut report = Report::default();
         if n_seen > MAX_FILES {
@@ -199,7 +247,11 @@ impl GlobJob {
             report.line(&search::shown_path(&self.workspace, root, &path));
         }
         if n_seen == 0 {
-            let among = if results.tally.skipped().is_empty() { "" } else { " that are not protected" };
+            let among = if results.tally.skipped().is_empty() {
+                ""
+            } else {
+                " that are not protected"
+            };
             report.line(&format!("No files found{among}."));
         }
         if n_seen == MAX_FILES {
@@ -211,7 +263,11 @@ impl GlobJob {
 }
 
 fn n_seen(results: &Results) -> usize {
-    results.newest.lock().unwrap_or_else(PoisonError::into_inner).n_seen
+    results
+        .newest
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .n_seen
 }
 
 /// The pattern with brackets taken as they are.

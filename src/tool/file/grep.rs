@@ -14,14 +14,16 @@ use serde_json::Value;
 
 use super::FileDeps;
 use super::search::{
-    self, Ended, Engine, EngineOptions, Filter, Found, Kept, Mode, Report, Root, SEARCH_TIME, Stop, Tally, Walk,
+    self, Ended, Engine, EngineOptions, Filter, Found, Kept, Mode, Report, Root, SEARCH_TIME, Stop,
+    Tally, Walk,
 };
-use super::target::{self, io_reason};
+use super::target::{self, Failed, io_reason};
 use crate::kernel::access::Access;
 use crate::kernel::rule::Subject;
 use crate::os::{blocking, fs};
 use crate::path::Workspace;
 use crate::schema::nearest;
+use crate::tool::output::{cut_display, one_line};
 use crate::tool::{Call, CallCx, ExecCx, Execute, Outcome, Refusal, Tool, ToolSpec, args};
 
 /// What the model gives.
@@ -122,20 +124,29 @@ impl Tool for Grep {
         let args: GrepArgs = args::typed(args)?;
         let engine = Engine::new(&args.pattern, args.engine_options()).map_err(Refusal::new)?;
         let types = args.file_type.as_deref().map(types).transpose()?;
-        let root = cx.workspace.resolve_root(args.path.as_deref().unwrap_or("."))?.path;
+        let root = cx
+            .workspace
+            .resolve_root(args.path.as_deref().unwrap_or("."))?
+            .path;
         let display = Display::Search {
-            query: args.pattern.clone(),
+            query: cut_display(&args.pattern).0.to_owned(),
             path: root.display().to_string(),
             glob: args.glob.clone(),
         };
         Ok(Call {
             accesses: vec![Access::search(&root)],
-            title: format!("Search {}", args.pattern),
+            title: format!("Search {}", one_line(&args.pattern)),
             display,
             subject: Subject::Text(args.pattern.clone()),
             preview: None,
-            execute: GrepJob { args, engine, types, deps: self.deps.clone(), workspace: Arc::clone(&cx.workspace) }
-                .execute(),
+            execute: GrepJob {
+                args,
+                engine,
+                types,
+                deps: self.deps.clone(),
+                workspace: Arc::clone(&cx.workspace),
+            }
+            .execute(),
         })
     }
 }
@@ -167,8 +178,14 @@ fn types(name: &str) -> Result<Types, Refusal> {
     let known = builder.definitions();
     builder.select(name).build().map_err(|_| {
         let near = nearest(name, known.iter().map(ignore::types::FileTypeDef::name), 3);
-        let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(" or ")) };
-        Refusal::new(format!("There is no file type {name}.{hint} Use `glob` for other kinds of files."))
+        let hint = if near.is_empty() {
+            String::new()
+        } else {
+            format!(" Did you mean {}?", near.join(" or "))
+        };
+        Refusal::new(format!(
+            "There is no file type {name}.{hint} Use `glob` for other kinds of files."
+        ))
     })
 }
 
@@ -189,25 +206,36 @@ struct Results {
 
 impl GrepJob {
     fn execute(self) -> Execute {
-        Box::new(move |cx| self.grep(cx).map(|outcome| outcome.unwrap_or_else(|failed| failed)).boxed())
+        Box::new(move |cx| {
+            self.grep(cx)
+                .map(|outcome| outcome.unwrap_or_else(Outcome::from))
+                .boxed()
+        })
     }
 
-    async fn grep(self, cx: ExecCx) -> Result<Outcome, Outcome> {
+    async fn grep(self, cx: ExecCx) -> Result<Outcome, Failed> {
         let shown = self.args.path.as_deref().unwrap_or(".");
-        let Some(target) = target::of_call(&cx.accesses, shown) else { return Err(target::no_access()) };
+        let Some(target) = target::of_call(&cx.accesses, shown) else {
+            return Err(target::no_access());
+        };
         let root = blocking::run(move || search::open_root(&target)).await?;
-        let filter = self.args.glob.as_deref().map(|glob| Filter::new(glob, [&root.declared, &root.real]));
+        let filter = self
+            .args
+            .glob
+            .as_deref()
+            .map(|glob| Filter::new(glob, [&root.declared, &root.real]));
         let walk = Arc::new(Walk {
             workspace: Arc::clone(&self.workspace),
             root: root.clone(),
             include_ignored: self.args.include_ignored,
             types: self.types.clone(),
-            filter: filter.transpose().map_err(Outcome::failed)?,
+            filter: filter.transpose().map_err(Failed::new)?,
             narrow: None,
         });
         let results = Arc::new(Results::default());
         let ended = self.deps.search.run(&cx.cancel, SEARCH_TIME, {
-            let (engine, walk, results) = (self.engine.clone(), Arc::clone(&walk), Arc::clone(&results));
+            let (engine, walk, results) =
+                (self.engine.clone(), Arc::clone(&walk), Arc::clone(&results));
             move |stop, n_threads| {
                 if walk.root.is_file {
                     search_named(&engine, &walk, &results, stop);
@@ -222,19 +250,24 @@ impl GrepJob {
         }
     }
 
-    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Outcome> {
-        let kept = std::mem::take(&mut *results.kept.lock().unwrap_or_else(PoisonError::into_inner));
+    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Failed> {
+        let kept =
+            std::mem::take(&mut *results.kept.lock().unwrap_or_else(PoisonError::into_inner));
         let is_cut = kept.is_cut();
         let found = kept.into_found();
         if found.is_empty() && ended == Ended::TimedOut {
-            return Err(Outcome::failed(
+            return Err(Failed::new(
                 "The search was stopped after 20 seconds and had found nothing until then. Search a smaller directory, \
                  or narrow it down with `glob` or `type`.",
             ));
         }
         let mut report = Report::default();
         if found.is_empty() {
-            let among = if results.tally.skipped().is_empty() { "" } else { " in files that are not protected" };
+            let among = if results.tally.skipped().is_empty() {
+                ""
+            } else {
+                " in files that are not protected"
+            };
             report.line(&format!("No matches found{among}."));
         } else {
             match self.args.mode() {
@@ -256,9 +289,11 @@ impl GrepJob {
         // Sorting keeps the order by path among files of the same time.
         files.sort_by_key(|(_, found)| Reverse(found.modified));
         let page = self.page(files.len());
-        let lines = files[page.start..page.end].iter().map(|(path, _)| self.shown(root, path));
+        let lines = files[page.start..page.end]
+            .iter()
+            .map(|(path, _)| self.shown(root, path));
         let n_shown = add_lines(report, lines);
-        self.notice_of_page(report, "file", page, n_shown);
+        notice_of_page(report, "file", page, n_shown);
     }
 
     fn counts(&self, report: &mut Report, root: &Root, found: &BTreeMap<PathBuf, Found>) {
@@ -274,9 +309,12 @@ impl GrepJob {
         }
         report.line(&header);
         let rows = found.iter().skip(page.start).take(page.end - page.start);
-        let n_shown = add_lines(report, rows.map(|(path, found)| format!("{}:{}", self.shown(root, path), found.n_matches)));
+        let n_shown = add_lines(
+            report,
+            rows.map(|(path, found)| format!("{}:{}", self.shown(root, path), found.n_matches)),
+        );
         if n_shown < page.end - page.start {
-            self.notice_of_page(report, "file", page, n_shown);
+            notice_of_page(report, "file", page, n_shown);
         }
         if page.end > page.start && page.end < page.total {
             report.incomplete();
@@ -289,8 +327,12 @@ impl GrepJob {
         let rows: Vec<(&PathBuf, Row<'_>)> = found
             .iter()
             .flat_map(|(path, found)| {
-                let binary = found.is_binary.then_some((path, Row::Binary(found.n_matches)));
-                binary.into_iter().chain(found.lines.iter().map(move |line| (path, Row::Line(line))))
+                let binary = found
+                    .is_binary
+                    .then_some((path, Row::Binary(found.n_matches)));
+                binary
+                    .into_iter()
+                    .chain(found.lines.iter().map(move |line| (path, Row::Line(line))))
             })
             .collect();
         let page = self.page(rows.len());
@@ -299,16 +341,26 @@ impl GrepJob {
         for (path, row) in &rows[page.start..page.end] {
             let shown = self.shown(root, path);
             let (number, text) = match row {
-                Row::Binary(n_matches) => {
-                    (0, format!("{shown} is a binary file; it holds the pattern {n_matches} times."))
-                }
+                Row::Binary(n_matches) => (
+                    0,
+                    format!("{shown} is a binary file; it holds the pattern {n_matches} times."),
+                ),
                 Row::Line(line) => {
-                    let sign = if line.is_match || !self.args.line_numbers { ':' } else { '-' };
-                    let number = if self.args.line_numbers { format!("{}{sign}", line.number) } else { String::new() };
+                    let sign = if line.is_match || !self.args.line_numbers {
+                        ':'
+                    } else {
+                        '-'
+                    };
+                    let number = if self.args.line_numbers {
+                        format!("{}{sign}", line.number)
+                    } else {
+                        String::new()
+                    };
                     (line.number, format!("{shown}{sign}{number}{}", line.text))
                 }
             };
-            let follows = before.is_some_and(|(file, last)| file == path.as_path() && number == last + 1);
+            let follows =
+                before.is_some_and(|(file, last)| file == path.as_path() && number == last + 1);
             if has_context && before.is_some() && !follows && !report.line("--") {
                 break;
             }
@@ -318,7 +370,7 @@ impl GrepJob {
             before = Some((path, number));
             n_shown += 1;
         }
-        self.notice_of_page(report, "line", page, n_shown);
+        notice_of_page(report, "line", page, n_shown);
     }
 
     fn shown(&self, root: &Root, relative: &Path) -> String {
@@ -332,13 +384,6 @@ impl GrepJob {
             limit => total.min(start + limit as usize),
         };
         Page { start, end, total }
-    }
-
-    fn notice_of_page(&self, report: &mut Report, what: &str, page: Page, n_shown: usize) {
-        if let Some(notice) = page.notice(what, n_shown) {
-            report.notice(notice);
-            report.incomplete();
-        }
     }
 }
 
@@ -363,7 +408,9 @@ impl Page {
         let Self { start, total, .. } = self;
         let end = start + n_shown;
         if start >= total {
-            return Some(format!("There are {total} {what}s; the offset is behind the last."));
+            return Some(format!(
+                "There are {total} {what}s; the offset is behind the last."
+            ));
         }
         if end < total {
             return Some(format!(
@@ -372,6 +419,14 @@ impl Page {
             ));
         }
         (start > 0).then(|| format!("Showing {what}s {} to {end} of {total}.", start + 1))
+    }
+}
+
+/// Tells where not all is shown.
+fn notice_of_page(report: &mut Report, what: &str, page: Page, n_shown: usize) {
+    if let Some(notice) = page.notice(what, n_shown) {
+        report.notice(notice);
+        report.incomplete();
     }
 }
 
@@ -396,14 +451,28 @@ fn search_named(engine: &Engine, walk: &Walk, results: &Results, stop: &Stop) {
         return;
     }
     let mut searcher = engine.searcher(true);
-    search_file(engine, &mut searcher, walk, (&root.real, here), results, stop);
+    search_file(
+        engine,
+        &mut searcher,
+        walk,
+        (&root.real, here),
+        results,
+        stop,
+    );
 }
 
 fn search_tree(engine: &Engine, walk: &Walk, results: &Results, stop: &Stop, n_threads: usize) {
     walk.run(&results.tally, stop, n_threads, || {
         let mut searcher = engine.searcher(false);
         move |entry: &ignore::DirEntry, relative: &Path| {
-            search_file(engine, &mut searcher, walk, (entry.path(), relative), results, stop);
+            search_file(
+                engine,
+                &mut searcher,
+                walk,
+                (entry.path(), relative),
+                results,
+                stop,
+            );
         }
     });
 }
@@ -429,7 +498,11 @@ fn search_file(
     match engine.search(searcher, file, stop) {
         Ok(Some(mut found)) => {
             found.modified = meta.modified().ok();
-            results.kept.lock().unwrap_or_else(PoisonError::into_inner).add(relative, found);
+            results
+                .kept
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(relative, found);
         }
         Ok(None) => {}
         Err(error) => trouble(io_reason(&error)),

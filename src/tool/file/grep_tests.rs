@@ -29,39 +29,67 @@ async fn lines_with_and_without_context() {
     bench.put("a.txt", "hit\n");
     for (more, expected) in [
         (json!({}), "a.txt:1:hit\nb.txt:2:two hit\nb.txt:6:six hit"),
-        (json!({"-n": false}), "a.txt:hit\nb.txt:two hit\nb.txt:six hit"),
+        (
+            json!({"-n": false}),
+            "a.txt:hit\nb.txt:two hit\nb.txt:six hit",
+        ),
         (
             json!({"-C": 1, "-A": 9}),
             "a.txt:1:hit\n--\nb.txt-1-one\nb.txt:2:two hit\nb.txt-3-three\n--\nb.txt-5-five\nb.txt:6:six hit\nb.txt-7-seven",
         ),
-        (json!({"-B": 1, "path": "b.txt"}), "b.txt-1-one\nb.txt:2:two hit\n--\nb.txt-5-five\nb.txt:6:six hit"),
+        (
+            json!({"-B": 1, "path": "b.txt"}),
+            "b.txt-1-one\nb.txt:2:two hit\n--\nb.txt-5-five\nb.txt:6:six hit",
+        ),
         (json!({"-A": 1, "-n": false, "path": "a.txt"}), "a.txt:hit"),
         (json!({"-i": true, "pattern": "SIX"}), "b.txt:6:six hit"),
         (json!({"pattern": "nothing"}), "No matches found."),
         (json!({"pattern": "one$"}), "b.txt:1:one"),
-        (json!({"pattern": "four.five", "multiline": true}), "b.txt:4:four\nb.txt:5:five"),
+        (
+            json!({"pattern": "four.five", "multiline": true}),
+            "b.txt:4:four\nb.txt:5:five",
+        ),
     ] {
-        assert_eq!(grep(&bench, with(content("hit"), more.clone())).await, expected, "{more}");
+        assert_eq!(
+            grep(&bench, with(content("hit"), more.clone())).await,
+            expected,
+            "{more}"
+        );
     }
 }
 
 #[tokio::test]
 async fn files_newest_first_and_counts_by_path() {
     let bench = Bench::new();
-    for (name, text, age) in [("a", "x x x", 50), ("b", "x\n", 10), ("c", "x x\nx\n", 90), ("d", "y", 1)] {
+    for (name, text, age) in [
+        ("a", "x x x", 50),
+        ("b", "x\n", 10),
+        ("c", "x x\nx\n", 90),
+        ("d", "y", 1),
+    ] {
         let path = bench.put(name, text);
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age);
-        disk::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        disk::File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
     }
     assert_eq!(grep(&bench, json!({"pattern": "x"})).await, "b\na\nc");
     let counts = json!({"pattern": "x", "output_mode": "count_matches"});
-    assert_eq!(grep(&bench, counts.clone()).await, "7 matches in 3 files.\na:3\nb:1\nc:3");
+    assert_eq!(
+        grep(&bench, counts.clone()).await,
+        "7 matches in 3 files.\na:3\nb:1\nc:3"
+    );
     assert_eq!(
         grep(&bench, with(counts, json!({"head_limit": 2}))).await,
         "7 matches in 3 files. Showing files 1 to 2 of 3; for more set offset to 2.\na:3\nb:1"
     );
     let old_name = json!({"pattern": "x", "output_mode": "count"});
-    assert!(failed(&bench.run(&Grep::new(bench.deps.clone()), old_name).await).contains("/output_mode"));
+    assert!(
+        failed(&bench.run(&Grep::new(bench.deps.clone()), old_name).await).contains("/output_mode")
+    );
 }
 
 #[tokio::test]
@@ -77,26 +105,46 @@ async fn pages_are_disjoint_complete_and_in_one_order() {
     let mut pages = Vec::new();
     for offset in [0, 250, 500] {
         let page = grep(&bench, with(content("hit"), json!({"offset": offset}))).await;
-        let (lines, notice): (Vec<_>, Vec<_>) = page.lines().map(str::to_owned).partition(|line| !line.starts_with('['));
-        let next = if offset == 500 { String::new() } else { format!("; for more set offset to {}", offset + 250) };
+        let (lines, notice): (Vec<_>, Vec<_>) = page
+            .lines()
+            .map(str::to_owned)
+            .partition(|line| !line.starts_with('['));
+        let next = if offset == 500 {
+            String::new()
+        } else {
+            format!("; for more set offset to {}", offset + 250)
+        };
         let last = (offset + 250).min(600);
-        assert_eq!(notice, [format!("[Showing lines {} to {last} of 600{next}.]", offset + 1)]);
+        assert_eq!(
+            notice,
+            [format!(
+                "[Showing lines {} to {last} of 600{next}.]",
+                offset + 1
+            )]
+        );
         pages.extend(lines);
     }
     assert_eq!(pages.join("\n"), whole);
     let beyond = grep(&bench, with(content("hit"), json!({"offset": 1000}))).await;
-    assert_eq!(beyond, "[There are 600 lines; the offset is behind the last.]");
+    assert_eq!(
+        beyond,
+        "[There are 600 lines; the offset is behind the last.]"
+    );
 }
 
 #[tokio::test]
 async fn the_limit_of_characters_is_a_page_limit_too() {
     let bench = Bench::new();
     bench.put("f", format!("hit {}\n", "x".repeat(490)).repeat(200));
-    let outcome = bench.run(&Grep::new(bench.deps.clone()), content("hit")).await;
+    let outcome = bench
+        .run(&Grep::new(bench.deps.clone()), content("hit"))
+        .await;
     let first = ok(&outcome);
     assert!(outcome.truncated && first.chars().count() < 51_000);
     let n_shown = first.lines().filter(|line| line.starts_with("f:")).count();
-    assert!(first.ends_with(&format!("[Showing lines 1 to {n_shown} of 200; for more set offset to {n_shown}.]")));
+    assert!(first.ends_with(&format!(
+        "[Showing lines 1 to {n_shown} of 200; for more set offset to {n_shown}.]"
+    )));
     let rest = grep(&bench, with(content("hit"), json!({"offset": n_shown}))).await;
     assert!(rest.starts_with(&format!("f:{}:", n_shown + 1)));
 }
@@ -104,7 +152,13 @@ async fn the_limit_of_characters_is_a_page_limit_too() {
 #[tokio::test]
 async fn globs_and_types_filter_and_never_bring_back() {
     let bench = Bench::new();
-    for name in ["src/a/x.ts", "src/y.rs", "z.ts", "ignored/w.ts", ".git/v.ts"] {
+    for name in [
+        "src/a/x.ts",
+        "src/y.rs",
+        "z.ts",
+        "ignored/w.ts",
+        ".git/v.ts",
+    ] {
         bench.put(name, "hit\n");
     }
     bench.put(".gitignore", "ignored/\n");
@@ -112,12 +166,22 @@ async fn globs_and_types_filter_and_never_bring_back() {
         (json!({"glob": "src/**/*.ts"}), "src/a/x.ts:1:hit"),
         (json!({"glob": "*.ts"}), "src/a/x.ts:1:hit\nz.ts:1:hit"),
         (json!({"glob": "!*.ts"}), "src/y.rs:1:hit"),
-        (json!({"glob": "**/*", "path": "src"}), "src/a/x.ts:1:hit\nsrc/y.rs:1:hit"),
+        (
+            json!({"glob": "**/*", "path": "src"}),
+            "src/a/x.ts:1:hit\nsrc/y.rs:1:hit",
+        ),
         (json!({"glob": "a/*.ts", "path": "src"}), "src/a/x.ts:1:hit"),
         (json!({"type": "rust"}), "src/y.rs:1:hit"),
-        (json!({"glob": "*.ts", "include_ignored": true}), "ignored/w.ts:1:hit\nsrc/a/x.ts:1:hit\nz.ts:1:hit"),
+        (
+            json!({"glob": "*.ts", "include_ignored": true}),
+            "ignored/w.ts:1:hit\nsrc/a/x.ts:1:hit\nz.ts:1:hit",
+        ),
     ] {
-        assert_eq!(grep(&bench, with(content("hit"), more.clone())).await, expected, "{more}");
+        assert_eq!(
+            grep(&bench, with(content("hit"), more.clone())).await,
+            expected,
+            "{more}"
+        );
     }
 }
 
@@ -139,20 +203,37 @@ async fn secrets_stay_closed_and_the_answer_tells_nothing_about_them() {
             format!("2 matches in 2 files.\n.env.example:1\na.ts:1\n{skipped}")
         );
         assert_eq!(
-            grep(&bench, with(content("TEST_KEY"), json!({"path": ".env.local"}))).await,
+            grep(
+                &bench,
+                with(content("TEST_KEY"), json!({"path": ".env.local"}))
+            )
+            .await,
             format!("No matches found in files that are not protected.\n{skipped}")
         );
     }
     std::os::unix::fs::symlink(".env.local", bench.path("link")).unwrap();
-    let through_link = grep(&bench, with(content("s3cret|nothing"), json!({"path": "link"}))).await;
-    assert!(through_link.starts_with("No matches found in files that are not protected."), "{through_link}");
+    let through_link = grep(
+        &bench,
+        with(content("s3cret|nothing"), json!({"path": "link"})),
+    )
+    .await;
+    assert!(
+        through_link.starts_with("No matches found in files that are not protected."),
+        "{through_link}"
+    );
 }
 
 #[tokio::test]
 async fn endings_encodings_and_binaries() {
     let bench = Bench::new();
     bench.put("crlf", "the end\r\nmore\r\n");
-    bench.put("wide", "\u{FEFF}the end\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
+    bench.put(
+        "wide",
+        "\u{FEFF}the end\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect::<Vec<_>>(),
+    );
     bench.put("latin", b"caf\xE9 the end\n");
     bench.put("binary", b"\0\0the end\n\0the end\n");
     assert_eq!(
@@ -168,9 +249,17 @@ async fn endings_encodings_and_binaries() {
 #[tokio::test]
 async fn long_lines_show_the_match() {
     let bench = Bench::new();
-    bench.put("min.js", format!("{}needle{}\n", "x".repeat(5000), "y".repeat(5000)));
+    bench.put(
+        "min.js",
+        format!("{}needle{}\n", "x".repeat(5000), "y".repeat(5000)),
+    );
     let line = grep(&bench, content("needle")).await;
-    assert!(line.starts_with("min.js:1:[column 5001] …") && line.contains("xneedley") && line.len() < 600, "{line}");
+    assert!(
+        line.starts_with("min.js:1:[column 5001] …")
+            && line.contains("xneedley")
+            && line.len() < 600,
+        "{line}"
+    );
 }
 
 #[tokio::test]
@@ -180,7 +269,10 @@ async fn what_cannot_be_searched_is_told_at_once() {
     rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("fifo"), 0o600.into()).unwrap();
     bench.put("a", "hit");
     for (more, expected) in [
-        (json!({"path": "fifo"}), "a named pipe; only files and directories"),
+        (
+            json!({"path": "fifo"}),
+            "a named pipe; only files and directories",
+        ),
         (json!({"path": "missing"}), "does not exist"),
         (json!({"pattern": "("}), "not a valid regex"),
         (json!({"pattern": "a\\nb"}), "Set multiline"),
@@ -193,14 +285,21 @@ async fn what_cannot_be_searched_is_told_at_once() {
         let text = failed(&bench.run(&tool, with(content("hit"), more)).await);
         assert!(text.contains(expected), "{text}");
     }
-    assert_eq!(grep(&bench, content("hit")).await, "a:1:hit", "a pipe in a tree is passed over");
+    assert_eq!(
+        grep(&bench, content("hit")).await,
+        "a:1:hit",
+        "a pipe in a tree is passed over"
+    );
     // The superuser can read everything.
     if !rustix::process::geteuid().is_root() {
         use std::os::unix::fs::PermissionsExt;
         bench.put("closed/b", "hit");
         disk::set_permissions(bench.path("closed"), disk::Permissions::from_mode(0o000)).unwrap();
         let partial = grep(&bench, content("hit")).await;
-        assert_eq!(partial, "a:1:hit\n[Not everything could be looked at (1): closed (permission denied).]");
+        assert_eq!(
+            partial,
+            "a:1:hit\n[Not everything could be looked at (1): closed (permission denied).]"
+        );
         disk::set_permissions(bench.path("closed"), disk::Permissions::from_mode(0o700)).unwrap();
     }
 }
@@ -211,25 +310,47 @@ async fn calls_say_what_they_touch() {
     let args = json!({"pattern": "x+", "path": "src", "glob": "*.rs"});
     let call = bench.resolve(&Grep::new(bench.deps.clone()), args).unwrap();
     assert_eq!(call.accesses, [Access::search(bench.path("src"))]);
-    assert_eq!((call.title.as_str(), call.subject), ("Search x+", Subject::Text("x+".to_owned())));
+    assert_eq!(
+        (call.title.as_str(), call.subject),
+        ("Search x+", Subject::Text("x+".to_owned()))
+    );
     let path = bench.path("src").display().to_string();
-    assert_eq!(call.display, Display::Search { query: "x+".to_owned(), path, glob: Some("*.rs".to_owned()) });
+    assert_eq!(
+        call.display,
+        Display::Search {
+            query: "x+".to_owned(),
+            path,
+            glob: Some("*.rs".to_owned())
+        }
+    );
 }
 
 #[tokio::test]
 async fn results_are_drawn() {
     let bench = Bench::new();
     bench.put("a", "hit\n");
-    let outcome = bench.run(&Grep::new(bench.deps.clone()), content("hit")).await;
+    let outcome = bench
+        .run(&Grep::new(bench.deps.clone()), content("hit"))
+        .await;
     let text = "a:1:hit".to_owned();
-    assert_eq!(outcome.display, Some(Display::SearchResults { query: "hit".to_owned(), text, truncated: false }));
+    assert_eq!(
+        outcome.display,
+        Some(Display::SearchResults {
+            query: "hit".to_owned(),
+            text,
+            truncated: false
+        })
+    );
 }
 
 #[tokio::test]
 async fn a_cancelled_search_says_so() {
     let bench = Bench::new();
     bench.put("a", "hit");
-    let (call, accesses) = bench.judge(&Grep::new(bench.deps.clone()), content("hit")).await.unwrap();
+    let (call, accesses) = bench
+        .judge(&Grep::new(bench.deps.clone()), content("hit"))
+        .await
+        .unwrap();
     let cancel = CancellationToken::new();
     cancel.cancel();
     let outcome = (call.execute)(bench.cx(accesses, &cancel)).await;

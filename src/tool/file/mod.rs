@@ -48,7 +48,10 @@ pub struct FileDeps {
 
 impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {
-        Self { kind: Some(error.kind()), message: error.to_string() }
+        Self {
+            kind: Some(error.kind()),
+            message: error.to_string(),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::FileDeps;
-use super::target::{self, Target, io_reason};
+use super::target::{self, Failed, Target, io_reason};
 use super::text::{self, BOM, NotText, Utf16};
 use super::window::{self, Limits, Source, Wanted, Window, WindowError};
 use crate::kernel::access::Access;
@@ -51,7 +51,7 @@ struct ReadArgs {
     path: String,
     /// First line to read, from 1; or -1 to -1000: so many lines from the end.
     #[serde(default = "first_line")]
-    #[schemars(schema_with = "line_offset_schema")]
+    #[schemars(range(min = -1000))]
     line_offset: i64,
     /// How many lines to read at most.
     #[serde(default = "all_lines")]
@@ -65,11 +65,6 @@ fn first_line() -> i64 {
 
 fn all_lines() -> u64 {
     MAX_LINES as u64
-}
-
-/// Zero is no line, and further back than the limit there is nothing to be had.
-fn line_offset_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "integer", "minimum": -1000, "not": {"const": 0}})
 }
 
 /// See the module.
@@ -92,7 +87,10 @@ impl Read {
         };
         let spec = ToolSpec {
             name: Self::NAME,
-            description: include_str!("read.md").trim().replace("{images}", images).into(),
+            description: include_str!("read.md")
+                .trim()
+                .replace("{images}", images)
+                .into(),
             parameters: Arc::new(args::schema_of::<ReadArgs>()),
             dedupe: true,
             own_budget: true,
@@ -108,15 +106,27 @@ impl Tool for Read {
 
     fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
         let args: ReadArgs = args::typed(args)?;
+        if args.line_offset == 0 {
+            return Err(Refusal::new(
+                "line_offset can't be 0: lines are counted from 1, and from the end by -1, -2, …",
+            ));
+        }
         let path = cx.workspace.resolve(&args.path)?.path;
         let line = (args.line_offset != 1).then_some(args.line_offset);
         Ok(Call {
             accesses: vec![Access::read(&path)],
             title: format!("Read {}", cx.workspace.show(&path)),
-            display: Display::FileRead { path: path.display().to_string(), line },
+            display: Display::FileRead {
+                path: path.display().to_string(),
+                line,
+            },
             subject: Subject::Path(path),
             preview: None,
-            execute: ReadJob { args, deps: self.deps.clone() }.execute(),
+            execute: ReadJob {
+                args,
+                deps: self.deps.clone(),
+            }
+            .execute(),
         })
     }
 }
@@ -130,25 +140,32 @@ impl ReadJob {
     fn execute(self) -> Execute {
         Box::new(move |cx| {
             async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
-                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(|failed| failed)).await
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
+                    return target::no_access().into();
+                };
+                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(Outcome::from))
+                    .await
             }
             .boxed()
         })
     }
 
-    fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
         target.check_unmoved()?;
-        let (mut file, meta) = fs::open_real(target.real()).map_err(|error| target.open_error(&error))?;
+        let (mut file, meta) =
+            fs::open_real(target.real()).map_err(|error| target.open_error(&error))?;
         let (size, stamp) = (meta.len(), FileStamp::from(&meta));
         let mut head = Vec::new();
-        file.by_ref().take(SNIFF_BYTES).read_to_end(&mut head).map_err(|error| unreadable(target, &error))?;
+        file.by_ref()
+            .take(SNIFF_BYTES)
+            .read_to_end(&mut head)
+            .map_err(|error| unreadable(target, &error))?;
         if let Some(mime) = text::sniff_image(&head) {
             return self.image(target, file, size, mime);
         }
         if promises_image(target.real()) {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} is named like an image, but its bytes are not one, so it was not read.",
                 target.shown
             )));
@@ -166,7 +183,7 @@ impl ReadJob {
         stamp: FileStamp,
         head: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Failed> {
         let mut hasher = self.deps.freshness.hasher();
         let start = if head.starts_with(BOM) {
             hasher.write(BOM);
@@ -174,7 +191,12 @@ impl ReadJob {
         } else {
             0
         };
-        let mut source = Source { file, start, end: stamp.size, cancel };
+        let mut source = Source {
+            file,
+            start,
+            end: stamp.size,
+            cancel,
+        };
         let window = window::read(&mut source, self.wanted(), Limits::READ, &mut hasher)
             .map_err(|error| window_error(target, error))?;
         let hash = window.total_is_exact.then(|| hasher.finish());
@@ -189,9 +211,9 @@ impl ReadJob {
         stamp: FileStamp,
         encoding: Utf16,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Failed> {
         if stamp.size > MAX_UTF16_BYTES {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} is {} text of {} MiB; such files can be read up to {} MiB.",
                 target.shown,
                 encoding.name(),
@@ -201,28 +223,42 @@ impl ReadJob {
         }
         let bytes = read_all(&mut file, stamp.size).map_err(|error| unreadable(target, &error))?;
         let Some(decoded) = encoding.decode(&bytes) else {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} begins like {} text but is not valid, so it was not read.",
                 target.shown,
                 encoding.name()
             )));
         };
-        let mut source =
-            Source { end: decoded.len() as u64, file: Cursor::new(decoded.into_bytes()), start: 0, cancel };
+        let mut source = Source {
+            end: decoded.len() as u64,
+            file: Cursor::new(decoded.into_bytes()),
+            start: 0,
+            cancel,
+        };
         let mut unused = self.deps.freshness.hasher();
         let window = window::read(&mut source, self.wanted(), Limits::READ, &mut unused)
             .map_err(|error| window_error(target, error))?;
-        self.deps.freshness.record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
+        self.deps
+            .freshness
+            .record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
         Ok(self.outcome(window, Some(encoding)))
     }
 
-    fn image(&self, target: &Target, mut file: File, size: u64, mime: &'static str) -> Result<Outcome, Outcome> {
+    fn image(
+        &self,
+        target: &Target,
+        mut file: File,
+        size: u64,
+        mime: &'static str,
+    ) -> Result<Outcome, Failed> {
         let shown = &target.shown;
         if !self.deps.image_input {
-            return Err(Outcome::failed(format!("{shown} is an image ({mime}); the model in use takes no images.")));
+            return Err(Failed::new(format!(
+                "{shown} is an image ({mime}); the model in use takes no images."
+            )));
         }
         if size > IMAGE_BYTES as u64 {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{shown} is an image of {size} bytes; images are shown up to {IMAGE_BYTES} bytes. Make a smaller copy \
                  with a shell command and read that."
             )));
@@ -231,16 +267,24 @@ impl ReadJob {
         let caption = format!("{shown}: {mime}, {} bytes.", bytes.len());
         Ok(Outcome::parts(vec![
             Part::text(caption),
-            Part::Image { mime: mime.into(), data: STANDARD.encode(&bytes).into() },
+            Part::Image {
+                mime: mime.into(),
+                data: STANDARD.encode(&bytes).into(),
+            },
         ]))
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted { offset: self.args.line_offset, n_lines: self.n_lines() }
+        Wanted {
+            offset: self.args.line_offset,
+            n_lines: self.n_lines(),
+        }
     }
 
     fn n_lines(&self) -> usize {
-        usize::try_from(self.args.n_lines).unwrap_or(MAX_LINES).min(MAX_LINES)
+        usize::try_from(self.args.n_lines)
+            .unwrap_or(MAX_LINES)
+            .min(MAX_LINES)
     }
 
     fn outcome(&self, window: Window, encoding: Option<Utf16>) -> Outcome {
@@ -257,25 +301,44 @@ impl ReadJob {
             n => format!("{n} lines read, from line {}.", window.first),
         };
         // Writing to a string cannot fail.
-        let at_least = if window.total_is_exact { "" } else { "at least " };
+        let at_least = if window.total_is_exact {
+            ""
+        } else {
+            "at least "
+        };
         let _ = write!(note, " Total: {at_least}{} lines.", window.total);
-        let has_more = window.first + window.n_lines as i64 - 1 < window.total as i64 || !window.total_is_exact;
+        let has_more = window.first + window.n_lines as i64 - 1 < window.total as i64
+            || !window.total_is_exact;
         if window.hit_bytes {
-            let left_out = if self.args.line_offset < 0 { "earlier" } else { "further" };
-            let _ = write!(note, " Stopped at the limit of 102,400 bytes; {left_out} lines were left out.");
+            let left_out = if self.args.line_offset < 0 {
+                "earlier"
+            } else {
+                "further"
+            };
+            let _ = write!(
+                note,
+                " Stopped at the limit of 102,400 bytes; {left_out} lines were left out."
+            );
         } else if window.n_lines < self.n_lines() {
             note.push_str(" End of file reached.");
         } else if window.n_lines == MAX_LINES && has_more {
             note.push_str(" Stopped at the limit of 1,000 lines.");
         }
         if !window.cut.is_empty() {
-            let _ = write!(note, " Lines cut at 2,000 characters: {}.", listed(&window.cut));
+            let _ = write!(
+                note,
+                " Lines cut at 2,000 characters: {}.",
+                listed(&window.cut)
+            );
         }
         if window.mixed {
             note.push_str(" Line endings are mixed: \\r in the text stands for a carriage return.");
             if !window.lookalikes.is_empty() {
                 let lines = listed(&window.lookalikes);
-                let _ = write!(note, " These lines also hold a backslash and an r in the file itself: {lines}.");
+                let _ = write!(
+                    note,
+                    " These lines also hold a backslash and an r in the file itself: {lines}."
+                );
             }
         }
         if let Some(encoding) = encoding {
@@ -286,8 +349,16 @@ impl ReadJob {
 }
 
 fn listed(numbers: &[i64]) -> String {
-    let shown: Vec<_> = numbers.iter().take(MAX_LISTED).map(i64::to_string).collect();
-    let more = if numbers.len() > MAX_LISTED { ", …" } else { "" };
+    let shown: Vec<_> = numbers
+        .iter()
+        .take(MAX_LISTED)
+        .map(i64::to_string)
+        .collect();
+    let more = if numbers.len() > MAX_LISTED {
+        ", …"
+    } else {
+        ""
+    };
     shown.join(", ") + more
 }
 
@@ -300,20 +371,28 @@ fn read_all(file: &mut File, size: u64) -> std::io::Result<Vec<u8>> {
 
 fn promises_image(path: &Path) -> bool {
     path.extension().is_some_and(|extension| {
-        IMAGE_EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+        IMAGE_EXTENSIONS
+            .iter()
+            .any(|known| extension.eq_ignore_ascii_case(known))
     })
 }
 
-fn unreadable(target: &Target, error: &std::io::Error) -> Outcome {
-    Outcome::failed(format!("{} can't be read: {}.", target.shown, io_reason(error)))
+fn unreadable(target: &Target, error: &std::io::Error) -> Failed {
+    Failed::new(format!(
+        "{} can't be read: {}.",
+        target.shown,
+        io_reason(error)
+    ))
 }
 
-fn window_error(target: &Target, error: WindowError) -> Outcome {
+fn window_error(target: &Target, error: WindowError) -> Failed {
     match error {
-        WindowError::NotText(reason @ NotText::Nul(_)) => {
-            Outcome::failed(format!("{} can't be read as text: {}.", target.shown, reason.reason()))
-        }
-        WindowError::NotText(reason @ NotText::Invalid(_)) => Outcome::failed(format!(
+        WindowError::NotText(reason @ NotText::Nul(_)) => Failed::new(format!(
+            "{} can't be read as text: {}.",
+            target.shown,
+            reason.reason()
+        )),
+        WindowError::NotText(reason @ NotText::Invalid(_)) => Failed::new(format!(
             "{} can't be read as text: {}. It may be in another encoding; convert a copy with a shell command.",
             target.shown,
             reason.reason()

@@ -67,11 +67,15 @@ impl SpliceError {
                  encoding."
             ),
             Self::NotFound(hint) => {
-                let mut message = format!("old_string was not found in {path}; nothing was changed.");
+                let mut message =
+                    format!("old_string was not found in {path}; nothing was changed.");
                 // Writing to a string cannot fail.
                 let _ = match hint {
                     Some(hint) => write!(message, " {hint}"),
-                    None => write!(message, " The file may have changed: read it again and copy the text exactly."),
+                    None => write!(
+                        message,
+                        " The file may have changed: read it again and copy the text exactly."
+                    ),
                 };
                 message
             }
@@ -103,7 +107,11 @@ pub(super) fn splice(file: &[u8], replacement: Replacement<'_>) -> Result<Splice
         0 => return Err(SpliceError::NotFound(diagnose(body, replacement.old))),
         1 => {}
         count if !replacement.all => {
-            let lines = places.iter().take(MAX_PLACES).map(|place| line_at(body, *place)).collect();
+            let lines = places
+                .iter()
+                .take(MAX_PLACES)
+                .map(|place| line_at(body, *place))
+                .collect();
             return Err(SpliceError::NotUnique(count, lines));
         }
         _ => {}
@@ -124,8 +132,16 @@ pub(super) fn splice(file: &[u8], replacement: Replacement<'_>) -> Result<Splice
     let first_line = line_at(body, first);
     let n_newlines = memchr::memchr_iter(b'\n', new.as_bytes()).count();
     // A replacement that ends a line does not touch the next one.
-    let n_lines = if new.ends_with('\n') { n_newlines } else { n_newlines + 1 };
-    Ok(Spliced { bytes, n_replaced: places.len(), first_lines: first_line..first_line + n_lines.max(1) })
+    let n_lines = if new.ends_with('\n') {
+        n_newlines
+    } else {
+        n_newlines + 1
+    };
+    Ok(Spliced {
+        bytes,
+        n_replaced: places.len(),
+        first_lines: first_line..first_line + n_lines.max(1),
+    })
 }
 
 fn shifted(reason: NotText, by: usize) -> NotText {
@@ -145,7 +161,10 @@ fn as_in_file(replacement: Replacement<'_>, style: Style, has_bom: bool) -> (Str
         Style::Crlf => text.replace("\r\n", "\n").replace('\n', "\r\n"),
         Style::Lf | Style::Mixed => text,
     };
-    (ended(unmarked(replacement.old)), ended(unmarked(replacement.new)))
+    (
+        ended(unmarked(replacement.old)),
+        ended(unmarked(replacement.new)),
+    )
 }
 
 fn line_at(body: &[u8], offset: usize) -> usize {
@@ -154,12 +173,22 @@ fn line_at(body: &[u8], offset: usize) -> usize {
 
 /// The lines around the first change, numbered as Read does, so that a next edit needs no new read.
 pub(super) fn excerpt(spliced: &Spliced) -> String {
-    let first = spliced.first_lines.start.saturating_sub(CONTEXT_LINES).max(1);
-    let last_changed = spliced.first_lines.end.min(spliced.first_lines.start + MAX_SHOWN_LINES);
+    let first = spliced
+        .first_lines
+        .start
+        .saturating_sub(CONTEXT_LINES)
+        .max(1);
+    let last_changed = spliced
+        .first_lines
+        .end
+        .min(spliced.first_lines.start + MAX_SHOWN_LINES);
     let mut shown = String::new();
     let bytes = spliced.bytes.strip_prefix(BOM).unwrap_or(&spliced.bytes);
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
-    for (index, line) in lines.skip(first - 1).take(last_changed + CONTEXT_LINES - first) {
+    for (index, line) in lines
+        .skip(first - 1)
+        .take(last_changed + CONTEXT_LINES - first)
+    {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\n', '\r']);
         let cut: String = line.chars().take(MAX_SHOWN_CHARS).collect();
@@ -203,7 +232,9 @@ fn diagnose(body: &[u8], old: &str) -> Option<String> {
     let cut = old.trim_end().strip_suffix("...")?;
     let place = body.find(cut).filter(|_| !cut.is_empty())?;
     let line = line_at(body.as_bytes(), place);
-    Some(format!("Line {line} goes on where Read cut it; the dots are not in the file. Name a shorter part of it."))
+    Some(format!(
+        "Line {line} goes on where Read cut it; the dots are not in the file. Name a shorter part of it."
+    ))
 }
 
 /// The text without `12<tab>` in front of each line, if each has it.
@@ -226,7 +257,10 @@ fn find_like(body: &str, old: &str, map: fn(char) -> Option<char>) -> Option<usi
     let seen: String = body.chars().filter_map(map).collect();
     let place = seen.find(&wanted)?;
     let n_before = seen[..place].chars().count();
-    let (offset, _) = body.char_indices().filter(|(_, c)| map(*c).is_some()).nth(n_before)?;
+    let (offset, _) = body
+        .char_indices()
+        .filter(|(_, c)| map(*c).is_some())
+        .nth(n_before)?;
     Some(line_at(body.as_bytes(), offset))
 }
 

@@ -3,7 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn edit(file: &str, old: &str, new: &str) -> Result<String, SpliceError> {
-    let replacement = Replacement { old, new, all: false };
+    let replacement = Replacement {
+        old,
+        new,
+        all: false,
+    };
     splice(file.as_bytes(), replacement).map(|spliced| String::from_utf8(spliced.bytes).unwrap())
 }
 
@@ -12,41 +16,115 @@ fn replaces_exactly() {
     for (file, old, new, expected) in [
         ("a\nb\nc\n", "b", "B", "a\nB\nc\n"),
         ("a\r\nb\r\nc\r\n", "b", "B", "a\r\nB\r\nc\r\n"),
-        ("x = 1\r\ny = 2\r\n", "x = 1\ny = 2", "x = 1\ny = 3\nz = 4", "x = 1\r\ny = 3\r\nz = 4\r\n"),
-        ("alpha\r\nbeta\r\n", "alpha\nbeta", "one\r\ntwo", "one\r\ntwo\r\n"),
-        ("alpha\r\nbeta\r\n", "alpha\r\nbeta", "one\ntwo", "one\r\ntwo\r\n"),
+        (
+            "x = 1\r\ny = 2\r\n",
+            "x = 1\ny = 2",
+            "x = 1\ny = 3\nz = 4",
+            "x = 1\r\ny = 3\r\nz = 4\r\n",
+        ),
+        (
+            "alpha\r\nbeta\r\n",
+            "alpha\nbeta",
+            "one\r\ntwo",
+            "one\r\ntwo\r\n",
+        ),
+        (
+            "alpha\r\nbeta\r\n",
+            "alpha\r\nbeta",
+            "one\ntwo",
+            "one\r\ntwo\r\n",
+        ),
         ("a\r\nb\nc\rd", "b\nc\rd", "B\r\n", "a\r\nB\r\n"),
-        ("\u{FEFF}hello\n中文\n", "hello", "hello2", "\u{FEFF}hello2\n中文\n"),
-        ("\u{FEFF}hello\n", "\u{FEFF}hello", "\u{FEFF}bye", "\u{FEFF}bye\n"),
+        (
+            "\u{FEFF}hello\n中文\n",
+            "hello",
+            "hello2",
+            "\u{FEFF}hello2\n中文\n",
+        ),
+        (
+            "\u{FEFF}hello\n",
+            "\u{FEFF}hello",
+            "\u{FEFF}bye",
+            "\u{FEFF}bye\n",
+        ),
         ("cost\n", "cost", "$& $1 \\n", "$& $1 \\n\n"),
         ("a b c", " b", "", "a c"),
     ] {
-        assert_eq!(edit(file, old, new).as_deref(), Ok(expected), "{file:?} {old:?}");
+        assert_eq!(
+            edit(file, old, new).as_deref(),
+            Ok(expected),
+            "{file:?} {old:?}"
+        );
     }
 }
 
 #[test]
 fn counts_and_places() {
     let file = b"x\na\nx\nx x\n";
-    let one = Replacement { old: "x", new: "y", all: false };
-    assert_eq!(splice(file, one), Err(SpliceError::NotUnique(4, vec![1, 3, 4, 4])));
+    let one = Replacement {
+        old: "x",
+        new: "y",
+        all: false,
+    };
+    assert_eq!(
+        splice(file, one),
+        Err(SpliceError::NotUnique(4, vec![1, 3, 4, 4]))
+    );
     let all = splice(file, Replacement { all: true, ..one }).unwrap();
-    assert_eq!((all.bytes.as_slice(), all.n_replaced), (&b"y\na\ny\ny y\n"[..], 4));
-    let overlapping = splice(b"aaaa", Replacement { old: "aa", new: "b", all: true }).unwrap();
+    assert_eq!(
+        (all.bytes.as_slice(), all.n_replaced),
+        (&b"y\na\ny\ny y\n"[..], 4)
+    );
+    let overlapping = splice(
+        b"aaaa",
+        Replacement {
+            old: "aa",
+            new: "b",
+            all: true,
+        },
+    )
+    .unwrap();
     assert_eq!(overlapping.bytes, b"bb");
     let message = SpliceError::NotUnique(7, vec![1, 2, 3, 4, 5]).message("f");
-    assert!(message.contains("7 places") && message.contains("1, 2, 3, 4, 5, …"), "{message}");
+    assert!(
+        message.contains("7 places") && message.contains("1, 2, 3, 4, 5, …"),
+        "{message}"
+    );
 }
 
 #[test]
 fn what_is_not_text_is_left_alone() {
-    assert_eq!(splice(b"a\nb\n\xFF", Replacement { old: "a", new: "b", all: false }), Err(SpliceError::NotText(NotText::Invalid(4))));
     assert_eq!(
-        splice(b"\xEF\xBB\xBFa\0", Replacement { old: "a", new: "b", all: false }),
+        splice(
+            b"a\nb\n\xFF",
+            Replacement {
+                old: "a",
+                new: "b",
+                all: false
+            }
+        ),
+        Err(SpliceError::NotText(NotText::Invalid(4)))
+    );
+    assert_eq!(
+        splice(
+            b"\xEF\xBB\xBFa\0",
+            Replacement {
+                old: "a",
+                new: "b",
+                all: false
+            }
+        ),
         Err(SpliceError::NotText(NotText::Nul(4)))
     );
     assert!(matches!(
-        splice(b"\xFF\xFEa\0", Replacement { old: "a", new: "b", all: false }),
+        splice(
+            b"\xFF\xFEa\0",
+            Replacement {
+                old: "a",
+                new: "b",
+                all: false
+            }
+        ),
         Err(SpliceError::Encoding(_))
     ));
 }
@@ -56,10 +134,26 @@ fn diagnoses() {
     let long = format!("start {}\n", "x".repeat(2500));
     for (file, old, expected) in [
         ("one\n  two\nthree\n", "2\t  two\n3\tthree", "numbers"),
-        ("a\r\nb\nc\rd", "a\nb", "Line 1 differs from it in line endings"),
-        ("a\nfn x() {\n\tbody\n}\n", "fn x() {\n    body\n}", "Line 2 differs from it in whitespace"),
-        ("a\n\u{201C}hi\u{201D}\n", "\"hi\"", "Line 2 differs from it in quotation marks"),
-        (&long, &format!("start {}...", "x".repeat(1991)), "Line 1 goes on where Read cut it"),
+        (
+            "a\r\nb\nc\rd",
+            "a\nb",
+            "Line 1 differs from it in line endings",
+        ),
+        (
+            "a\nfn x() {\n\tbody\n}\n",
+            "fn x() {\n    body\n}",
+            "Line 2 differs from it in whitespace",
+        ),
+        (
+            "a\n\u{201C}hi\u{201D}\n",
+            "\"hi\"",
+            "Line 2 differs from it in quotation marks",
+        ),
+        (
+            &long,
+            &format!("start {}...", "x".repeat(1991)),
+            "Line 1 goes on where Read cut it",
+        ),
         ("abc\n", "xyz", "may have changed"),
     ] {
         let error = edit(file, old, "new").unwrap_err();
@@ -70,16 +164,33 @@ fn diagnoses() {
 
 #[test]
 fn excerpts_carry_the_new_numbers() {
-    let file: String = (1..=20).map(|n| format!("line {n}\n")).collect();
-    let replacement = Replacement { old: "line 10\n", new: "ten\nmore\n", all: false };
+    let file: String = (1..=20)
+        .map(|n| "line ".to_owned() + &n.to_string() + "\n")
+        .collect();
+    let replacement = Replacement {
+        old: "line 10\n",
+        new: "ten\nmore\n",
+        all: false,
+    };
     let spliced = splice(file.as_bytes(), replacement).unwrap();
     assert_eq!(spliced.first_lines, 10..12);
     assert_eq!(
         excerpt(&spliced),
         "7\tline 7\n8\tline 8\n9\tline 9\n10\tten\n11\tmore\n12\tline 11\n13\tline 12\n14\tline 13"
     );
-    let deleted = splice(b"a\nb", Replacement { old: "a\n", new: "", all: false }).unwrap();
-    assert_eq!((deleted.first_lines.clone(), excerpt(&deleted).as_str()), (1..2, "1\tb"));
+    let deleted = splice(
+        b"a\nb",
+        Replacement {
+            old: "a\n",
+            new: "",
+            all: false,
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        (deleted.first_lines.clone(), excerpt(&deleted).as_str()),
+        (1..2, "1\tb")
+    );
 }
 
 /// Lines of a few letters under one of the ending styles, perhaps marked.

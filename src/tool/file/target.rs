@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use super::Freshness;
 use super::freshness::Known;
 use crate::kernel::access::{Access, RealAccess};
-use crate::kernel::message::Part;
 use crate::os::fs::{self, FileKind, FileStamp, FsError, ReplaceError};
 use crate::path::RealPath;
 use crate::schema::nearest;
@@ -35,6 +34,27 @@ pub(super) struct Content {
     pub stamp: FileStamp,
 }
 
+/// Why nothing was done, for the model.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// Full sentences: what happened and what to try.
+    pub message: String,
+}
+
+impl Failed {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+impl From<Failed> for Outcome {
+    fn from(failed: Failed) -> Self {
+        Self::failed(failed.message)
+    }
+}
+
 impl Target {
     /// The path to open: links resolved.
     pub(super) fn real(&self) -> &Path {
@@ -50,21 +70,21 @@ impl Target {
     }
 
     /// Looks again whether the path leads where it led when the call was judged.
-    pub(super) fn check_unmoved(&self) -> Result<(), Outcome> {
+    pub(super) fn check_unmoved(&self) -> Result<(), Failed> {
         if RealPath::still(&self.access) {
             return Ok(());
         }
-        Err(Outcome::failed(format!(
+        Err(Failed::new(format!(
             "The path {} changed since it was approved: it now leads somewhere else. Nothing was done.",
             self.shown
         )))
     }
 
     /// Reads the whole file.
-    pub(super) fn read(&self) -> Result<Content, Outcome> {
+    pub(super) fn read(&self) -> Result<Content, Failed> {
         let (file, meta) = fs::open_real(self.real()).map_err(|error| self.open_error(&error))?;
         if meta.len() > MAX_EDIT_BYTES {
-            return Err(Outcome::failed(format!(
+            return Err(Failed::new(format!(
                 "{} is {} MiB; files above {} MiB can't be edited. Use a shell command.",
                 self.shown,
                 meta.len() >> 20,
@@ -74,90 +94,144 @@ impl Target {
         let mut bytes = Vec::with_capacity(meta.len() as usize);
         // A file that is being appended to is read as far as it was when it was opened.
         let read = file.take(meta.len()).read_to_end(&mut bytes);
-        read.map_err(|error| Outcome::failed(format!("{} can't be read: {}.", self.shown, io_reason(&error))))?;
-        Ok(Content { bytes, stamp: FileStamp::from(&meta) })
+        read.map_err(|error| {
+            Failed::new(format!(
+                "{} can't be read: {}.",
+                self.shown,
+                io_reason(&error)
+            ))
+        })?;
+        Ok(Content {
+            bytes,
+            stamp: FileStamp::from(&meta),
+        })
     }
 
     /// What opening failed with, and what to try.
-    pub(super) fn open_error(&self, error: &FsError) -> Outcome {
+    pub(super) fn open_error(&self, error: &FsError) -> Failed {
         if let Some(kind) = error.not_regular() {
             return self.not_a_file(kind);
         }
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                Outcome::failed(format!("{} does not exist.{}", self.shown, self.suggestions()))
-            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failed::new(format!(
+                "{} does not exist.{}",
+                self.shown,
+                self.suggestions()
+            )),
             io::ErrorKind::IsADirectory => self.not_a_file(FileKind::Dir),
-            _ => Outcome::failed(format!("{} can't be opened: {}.", self.shown, io_reason(&error.source))),
+            _ => Failed::new(format!(
+                "{} can't be opened: {}.",
+                self.shown,
+                io_reason(&error.source)
+            )),
         }
     }
 
     /// A directory or something special stands there.
-    pub(super) fn not_a_file(&self, kind: FileKind) -> Outcome {
-        let advice = if kind == FileKind::Dir { " Use Glob to list the files in it." } else { "" };
-        Outcome::failed(format!("{} is {}, not a file.{advice}", self.shown, kind.describe()))
+    pub(super) fn not_a_file(&self, kind: FileKind) -> Failed {
+        let advice = if kind == FileKind::Dir {
+            " Use Glob to list the files in it."
+        } else {
+            ""
+        };
+        Failed::new(format!(
+            "{} is {}, not a file.{advice}",
+            self.shown,
+            kind.describe()
+        ))
     }
 
     /// What writing failed with.
-    pub(super) fn write_error(&self, error: &ReplaceError) -> Outcome {
+    pub(super) fn write_error(&self, error: &ReplaceError) -> Failed {
         let shown = &self.shown;
-        Outcome::failed(match error {
+        Failed::new(match error {
             ReplaceError::Changed { .. } => {
-                format!("{shown} was changed by something else at the same moment; nothing was written. Read it again.")
+                format!(
+                    "{shown} was changed by something else at the same moment; nothing was written. Read it again."
+                )
             }
             ReplaceError::Exists { .. } => {
-                format!("{shown} was made by something else at the same moment; nothing was written. Read it first.")
+                format!(
+                    "{shown} was made by something else at the same moment; nothing was written. Read it first."
+                )
             }
             ReplaceError::ReadOnly { .. } => {
-                format!("{shown} is read-only; nothing was written. Ask the user before changing its permissions.")
+                format!(
+                    "{shown} is read-only; nothing was written. Ask the user before changing its permissions."
+                )
             }
             ReplaceError::NotRegular { kind, .. } => return self.not_a_file(*kind),
             ReplaceError::Fs(error) => {
-                format!("{shown} can't be written: {}. It is as it was.", io_reason(&error.source))
+                format!(
+                    "{shown} can't be written: {}. It is as it was.",
+                    io_reason(&error.source)
+                )
             }
             ReplaceError::NotRestored { backup, source, .. } => {
                 let kept = match backup {
                     Some(path) => format!("its old content is in {}", path.display()),
                     None => "its old content is lost".to_owned(),
                 };
-                format!("Writing {shown} failed midway ({}) and could not be taken back; {kept}.", io_reason(source))
+                format!(
+                    "Writing {shown} failed midway ({}) and could not be taken back; {kept}.",
+                    io_reason(source)
+                )
             }
         })
     }
 
     /// How the content stands to what this agent has seen.
     pub(super) fn known(&self, freshness: &Freshness, content: &Content) -> Known {
-        freshness.compare(self.real(), content.stamp, || Some(freshness.hash(&content.bytes)))
+        freshness.compare(self.real(), content.stamp, || {
+            Some(freshness.hash(&content.bytes))
+        })
     }
 
     /// ` Did you mean …?`, where names beside the missing one look like it.
     fn suggestions(&self) -> String {
-        let (Some(dir), Some(name)) = (self.real().parent(), self.real().file_name()) else { return String::new() };
-        let Ok(entries) = fs::list_dir(dir) else { return String::new() };
-        let names: Vec<_> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
+        let (Some(dir), Some(name)) = (self.real().parent(), self.real().file_name()) else {
+            return String::new();
+        };
+        let Ok(entries) = fs::list_dir(dir) else {
+            return String::new();
+        };
+        let names: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| entry.name.to_str())
+            .collect();
         let near = nearest(&name.to_string_lossy(), names, MAX_SUGGESTIONS);
         if near.is_empty() {
             return String::new();
         }
-        let beside = Path::new(&self.shown).parent().map(Path::to_owned).unwrap_or_default();
-        let near: Vec<_> = near.iter().map(|name| beside.join(name).display().to_string()).collect();
+        let beside = Path::new(&self.shown)
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default();
+        let near: Vec<_> = near
+            .iter()
+            .map(|name| beside.join(name).display().to_string())
+            .collect();
         format!(" Did you mean {}?", near.join(" or "))
     }
 }
 
 /// Nothing is begun after a cancel.
-pub(super) fn check_cancel(cancel: &CancellationToken) -> Result<(), Outcome> {
-    if cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+pub(super) fn check_cancel(cancel: &CancellationToken) -> Result<(), Failed> {
+    if cancel.is_cancelled() {
+        Err(cancelled())
+    } else {
+        Ok(())
+    }
 }
 
 /// The outcome of a call that was cancelled before its effect.
-pub(super) fn cancelled() -> Outcome {
-    Outcome::failed("The call was cancelled before it did anything.")
+pub(super) fn cancelled() -> Failed {
+    Failed::new("The call was cancelled before it did anything.")
 }
 
 /// A call without the access it declared; the engine never makes one.
-pub(super) fn no_access() -> Outcome {
-    Outcome::failed("The call was not judged for any path, so it was not executed.")
+pub(super) fn no_access() -> Failed {
+    Failed::new("The call was not judged for any path, so it was not executed.")
 }
 
 /// The system's answer in words a model can act on.
@@ -172,18 +246,12 @@ pub(super) fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// The text of an outcome, for a drawing.
-pub(super) fn text_of(outcome: &Outcome) -> String {
-    let texts = outcome.output.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(text.as_ref()),
-        Part::Thinking(_) | Part::Image { .. } => None,
-    });
-    texts.collect()
-}
-
 /// The file of a call that touches just one.
 pub(super) fn of_call(accesses: &[RealAccess], shown: &str) -> Option<Target> {
-    accesses.first().map(|access| Target { access: access.clone(), shown: shown.to_owned() })
+    accesses.first().map(|access| Target {
+        access: access.clone(),
+        shown: shown.to_owned(),
+    })
 }
 
 /// The directories above a path that do not exist yet, outermost first (blocking).

@@ -1,5 +1,10 @@
 //! A workspace on the disk, and calls taken through every stage they go through in the engine.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests set up and look at real files"
+)]
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +46,10 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let ws = dir.path().canonicalize().unwrap().join("ws");
         fs::create_dir(&ws).unwrap();
-        let workspace = Arc::new(Workspace::open(WorkspaceOptions { cwd: ws.clone(), ..WorkspaceOptions::default() }));
+        let workspace = Arc::new(Workspace::open(WorkspaceOptions {
+            cwd: ws.clone(),
+            ..WorkspaceOptions::default()
+        }));
         let deps = FileDeps {
             freshness: Arc::default(),
             locks: Arc::default(),
@@ -49,12 +57,20 @@ impl Bench {
             durability: Durability::Kernel,
             image_input: true,
         };
-        Self { _dir: dir, ws, workspace, deps }
+        Self {
+            _dir: dir,
+            ws,
+            workspace,
+            deps,
+        }
     }
 
     /// The same for another agent, which has seen nothing yet.
     pub(super) fn other_agent(&self) -> FileDeps {
-        FileDeps { freshness: Arc::new(Freshness::default()), ..self.deps.clone() }
+        FileDeps {
+            freshness: Arc::new(Freshness::default()),
+            ..self.deps.clone()
+        }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -80,7 +96,10 @@ impl Bench {
     pub(super) fn resolve(&self, tool: &dyn Tool, mut value: Value) -> Result<Call, Refusal> {
         let spec = tool.spec();
         args::normalize(&mut value, &spec.parameters);
-        Validator::compile(&spec.parameters).unwrap().check(&value).map_err(Refusal::new)?;
+        Validator::compile(&spec.parameters)
+            .unwrap()
+            .check(&value)
+            .map_err(Refusal::new)?;
         let cx = CallCx {
             session: "s".into(),
             agent: "main".into(),
@@ -91,7 +110,11 @@ impl Bench {
     }
 
     /// Resolves and looks at the disk.
-    pub(super) async fn judge(&self, tool: &dyn Tool, value: Value) -> Result<(Call, Vec<RealAccess>), Refusal> {
+    pub(super) async fn judge(
+        &self,
+        tool: &dyn Tool,
+        value: Value,
+    ) -> Result<(Call, Vec<RealAccess>), Refusal> {
         let call = self.resolve(tool, value)?;
         let accesses = self.workspace.real_accesses(&call.accesses).await?;
         Ok((call, accesses))
@@ -111,7 +134,9 @@ impl Bench {
     /// The whole way; a refusal becomes a failed outcome.
     pub(super) async fn run(&self, tool: &dyn Tool, value: Value) -> Outcome {
         match self.judge(tool, value).await {
-            Ok((call, accesses)) => (call.execute)(self.cx(accesses, &CancellationToken::new())).await,
+            Ok((call, accesses)) => {
+                (call.execute)(self.cx(accesses, &CancellationToken::new())).await
+            }
             Err(refusal) => Outcome::failed(refusal.message),
         }
     }

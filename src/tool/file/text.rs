@@ -113,7 +113,11 @@ impl TextCheck {
         if let Some(at) = memchr::memchr(0, piece) {
             return Err(NotText::Nul(offset + at as u64));
         }
-        let (offset, rest) = if self.carry.is_empty() { (offset, piece) } else { self.close_carry(offset, piece)? };
+        let (offset, rest) = if self.carry.is_empty() {
+            (offset, piece)
+        } else {
+            self.close_carry(offset, piece)?
+        };
         // A piece this short lay wholly in the carried character.
         match simdutf8::compat::from_utf8(rest) {
             Ok(_) => Ok(()),
@@ -129,7 +133,11 @@ impl TextCheck {
     }
 
     /// Completes the character whose beginning ended the piece before.
-    fn close_carry<'p>(&mut self, offset: u64, piece: &'p [u8]) -> Result<(u64, &'p [u8]), NotText> {
+    fn close_carry<'p>(
+        &mut self,
+        offset: u64,
+        piece: &'p [u8],
+    ) -> Result<(u64, &'p [u8]), NotText> {
         let start = offset - self.carry.len() as u64;
         for (n_taken, byte) in piece.iter().enumerate() {
             self.carry.push(*byte);
@@ -147,7 +155,11 @@ impl TextCheck {
 
     /// The file ends here: a character may not be left open.
     pub(super) fn end(&self) -> Result<(), NotText> {
-        if self.carry.is_empty() { Ok(()) } else { Err(NotText::Invalid(self.next - self.carry.len() as u64)) }
+        if self.carry.is_empty() {
+            Ok(())
+        } else {
+            Err(NotText::Invalid(self.next - self.carry.len() as u64))
+        }
     }
 }
 
@@ -207,7 +219,21 @@ pub(super) fn sniff_image(bytes: &[u8]) -> Option<&'static str> {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some("image/png"),
         [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
         _ => None,
     }
 }
@@ -269,7 +295,10 @@ mod tests {
         assert_eq!(Utf16::sniff(le), Some(Utf16::Le));
         assert_eq!(Utf16::Le.decode(le).as_deref(), Some("中文\n"));
         let be = b"\xFE\xFFN-e\x87\0\n";
-        assert_eq!(Utf16::sniff(be).and_then(|kind| kind.decode(be)).as_deref(), Some("中文\n"));
+        assert_eq!(
+            Utf16::sniff(be).and_then(|kind| kind.decode(be)).as_deref(),
+            Some("中文\n")
+        );
         assert_eq!(Utf16::Le.decode(b"\xFF\xFEa"), None, "half a unit");
         assert_eq!(Utf16::Le.decode(b"\xFF\xFE\x00\xD8"), None, "half a pair");
         assert_eq!(Utf16::sniff(b"ab"), None);

@@ -28,6 +28,7 @@ const RENDER_SLACK: usize = 16;
 
 /// Sizes at which reading changes.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "sizes carry their unit")]
 pub(super) struct Limits {
     /// Files up to this size are counted whole.
     pub whole_bytes: u64,
@@ -39,7 +40,11 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The limits of the tool.
-    pub(super) const READ: Self = Self { whole_bytes: 64 << 20, check_bytes: 8 << 20, text_bytes: 102_400 };
+    pub(super) const READ: Self = Self {
+        whole_bytes: 64 << 20,
+        check_bytes: 8 << 20,
+        text_bytes: 102_400,
+    };
 }
 
 /// Which lines are wanted.
@@ -173,27 +178,43 @@ pub(super) fn read<F: Read + Seek>(
     let mut survey = survey(source, wanted, limits, hash)?;
     let mut total = None;
     if is_whole {
-        let n_lines = survey.n_newlines + u64::from(!survey.ends_in_newline && source.end > source.start);
+        let n_lines =
+            survey.n_newlines + u64::from(!survey.ends_in_newline && source.end > source.start);
         total = Some(n_lines);
         if wanted.offset < 0 {
             let n_last = survey.starts.len() as u64;
-            survey.window = survey.starts.front().map(|start| (*start, (n_lines - n_last + 1) as i64));
+            survey.window = survey
+                .starts
+                .front()
+                .map(|start| (*start, (n_lines - n_last + 1) as i64));
         }
     } else if wanted.offset < 0 {
         survey.window = Some(find_from_end(source, wanted.offset.unsigned_abs())?);
     }
     let from_end = wanted.offset < 0;
     let mut lines = match survey.window {
-        Some((offset, number)) if offset < source.end => {
-            gather(source, &mut survey, limits, &Gather { offset, number, n_lines: wanted.n_lines, from_end })?
-        }
+        Some((offset, number)) if offset < source.end => gather(
+            source,
+            &mut survey,
+            limits,
+            &Gather {
+                offset,
+                number,
+                n_lines: wanted.n_lines,
+                from_end,
+            },
+        )?,
         _ => Lines::default(),
     };
     survey.endings.end(survey.at >= source.end);
     let style = survey.endings.style();
     let counted = total.unwrap_or_else(|| {
         let last = lines.first + lines.kept.len() as i64 - 1;
-        if from_end { lines.first.unsigned_abs() } else { survey.n_newlines.max(last.max(0) as u64) }
+        if from_end {
+            lines.first.unsigned_abs()
+        } else {
+            survey.n_newlines.max(last.max(0) as u64)
+        }
     });
     let mut window = render(&mut lines, style, limits, from_end);
     window.total = counted;
@@ -212,14 +233,19 @@ fn survey<F: Read + Seek>(
     let is_whole = end <= limits.whole_bytes;
     let check_end = start + limits.check_bytes;
     let n_from_end = usize::try_from(-wanted.offset).unwrap_or(0);
-    let mut survey = Survey { at: start, ..Survey::default() };
+    let mut survey = Survey {
+        at: start,
+        ..Survey::default()
+    };
     if wanted.offset == 1 {
         survey.window = Some((start, 1));
     } else if n_from_end > 0 {
         survey.starts.push_back(start);
     }
     source.chunks(start, end, |at, chunk| {
-        let n_checked = chunk.len().min(usize::try_from(check_end.saturating_sub(at)).unwrap_or(CHUNK));
+        let n_checked = chunk
+            .len()
+            .min(usize::try_from(check_end.saturating_sub(at)).unwrap_or(CHUNK));
         if n_checked > 0 {
             survey.check.feed(at, &chunk[..n_checked])?;
             survey.endings.feed(&chunk[..n_checked]);
@@ -238,7 +264,8 @@ fn survey<F: Read + Seek>(
         } else {
             let n_newlines = memchr::memchr_iter(b'\n', chunk).count() as u64;
             let n_before = (wanted.offset - 1).max(0) as u64;
-            if survey.window.is_none() && n_before > 0 && survey.n_newlines + n_newlines >= n_before {
+            if survey.window.is_none() && n_before > 0 && survey.n_newlines + n_newlines >= n_before
+            {
                 let nth = (n_before - survey.n_newlines - 1) as usize;
                 let newline = memchr::memchr_iter(b'\n', chunk).nth(nth);
                 survey.window = newline.map(|newline| (at + newline as u64 + 1, wanted.offset));
@@ -248,7 +275,11 @@ fn survey<F: Read + Seek>(
         survey.ends_in_newline = chunk.last() == Some(&b'\n');
         survey.at = at + chunk.len() as u64;
         let is_found = survey.window.is_some() || n_from_end > 0;
-        Ok(if !is_whole && is_found && survey.at >= check_end { Go::Stop } else { Go::On })
+        Ok(if !is_whole && is_found && survey.at >= check_end {
+            Go::Stop
+        } else {
+            Go::On
+        })
     })?;
     if survey.at >= end && end <= check_end {
         survey.check.end()?;
@@ -264,7 +295,10 @@ fn survey<F: Read + Seek>(
 }
 
 /// Where the last `n_lines` begin, and the negative number of the first of them.
-fn find_from_end<F: Read + Seek>(source: &mut Source<'_, F>, n_lines: u64) -> Result<(u64, i64), WindowError> {
+fn find_from_end<F: Read + Seek>(
+    source: &mut Source<'_, F>,
+    n_lines: u64,
+) -> Result<(u64, i64), WindowError> {
     let mut buffer = vec![0; CHUNK];
     let mut n_found = 0;
     let mut at = source.end;
@@ -320,7 +354,8 @@ impl Raw {
     fn push(&mut self, piece: &[u8]) {
         let room = KEPT_BYTES - self.bytes.len();
         self.is_longer |= piece.len() > room;
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.bytes
+            .extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
     /// The least this line takes when it is rendered, its number left aside.
@@ -342,7 +377,10 @@ fn gather<F: Read + Seek>(
         survey.endings.end(false);
     }
     let end = source.end;
-    let mut lines = Lines { first: gather.number, ..Lines::default() };
+    let mut lines = Lines {
+        first: gather.number,
+        ..Lines::default()
+    };
     let mut n_bytes = 0;
     let mut n_complete = 0;
     let mut current = Raw::default();
@@ -354,9 +392,13 @@ fn gather<F: Read + Seek>(
             let newline = memchr::memchr(b'\n', rest);
             let (piece, after) = rest.split_at(newline.map_or(rest.len(), |newline| newline + 1));
             // The beginning of the file was judged by the survey.
-            let n_judged = piece.len().min(usize::try_from(check_end.saturating_sub(at)).unwrap_or(CHUNK));
+            let n_judged = piece
+                .len()
+                .min(usize::try_from(check_end.saturating_sub(at)).unwrap_or(CHUNK));
             if n_judged < piece.len() {
-                survey.check.feed(at + n_judged as u64, &piece[n_judged..])?;
+                survey
+                    .check
+                    .feed(at + n_judged as u64, &piece[n_judged..])?;
                 survey.endings.feed(&piece[n_judged..]);
             }
             at += piece.len() as u64;
@@ -411,8 +453,11 @@ fn render(lines: &mut Lines, style: Style, limits: Limits, from_end: bool) -> Wi
     let mut rendered: VecDeque<(i64, String, bool, bool)> = VecDeque::new();
     let mut n_bytes = 0;
     let numbered: Vec<(i64, &Raw)> = (lines.first..).zip(&lines.kept).collect();
-    let ordered: Box<dyn Iterator<Item = &(i64, &Raw)>> =
-        if from_end { Box::new(numbered.iter().rev()) } else { Box::new(numbered.iter()) };
+    let ordered: Box<dyn Iterator<Item = &(i64, &Raw)>> = if from_end {
+        Box::new(numbered.iter().rev())
+    } else {
+        Box::new(numbered.iter())
+    };
     for (number, raw) in ordered {
         let (content, is_cut) = render_line(raw, mixed);
         let line = format!("{number}\t{content}");
@@ -424,7 +469,11 @@ fn render(lines: &mut Lines, style: Style, limits: Limits, from_end: bool) -> Wi
         n_bytes += joined;
         let is_lookalike = mixed && memchr::memmem::find(&raw.bytes, b"\\r").is_some();
         let entry = (*number, line, is_cut, is_lookalike);
-        if from_end { rendered.push_front(entry) } else { rendered.push_back(entry) }
+        if from_end {
+            rendered.push_front(entry);
+        } else {
+            rendered.push_back(entry);
+        }
     }
     window.n_lines = rendered.len();
     window.first = rendered.front().map_or(lines.first, |(number, ..)| *number);
@@ -449,7 +498,11 @@ fn render_line(raw: &Raw, mixed: bool) -> (String, bool) {
     let content = if mixed {
         valid.replace('\r', "\\r")
     } else {
-        valid.strip_suffix('\r').filter(|_| !raw.is_longer).unwrap_or(valid).to_owned()
+        valid
+            .strip_suffix('\r')
+            .filter(|_| !raw.is_longer)
+            .unwrap_or(valid)
+            .to_owned()
     };
     if !raw.is_longer && content.chars().count() <= LINE_CHARS {
         return (content, false);

@@ -3,12 +3,31 @@ use std::io::Cursor;
 
 use super::*;
 
-const SMALL: Limits = Limits { whole_bytes: 1000, check_bytes: 100, text_bytes: 200 };
+const SMALL: Limits = Limits {
+    whole_bytes: 1000,
+    check_bytes: 100,
+    text_bytes: 200,
+};
 
-fn try_read(bytes: &[u8], offset: i64, n_lines: usize, limits: Limits) -> Result<Window, WindowError> {
+fn try_read(
+    bytes: &[u8],
+    offset: i64,
+    n_lines: usize,
+    limits: Limits,
+) -> Result<Window, WindowError> {
     let cancel = CancellationToken::new();
-    let mut source = Source { file: Cursor::new(bytes), start: 0, end: bytes.len() as u64, cancel: &cancel };
-    read(&mut source, Wanted { offset, n_lines }, limits, &mut DefaultHasher::new())
+    let mut source = Source {
+        file: Cursor::new(bytes),
+        start: 0,
+        end: bytes.len() as u64,
+        cancel: &cancel,
+    };
+    read(
+        &mut source,
+        Wanted { offset, n_lines },
+        limits,
+        &mut DefaultHasher::new(),
+    )
 }
 
 fn window(bytes: &[u8], offset: i64, n_lines: usize) -> Window {
@@ -16,7 +35,10 @@ fn window(bytes: &[u8], offset: i64, n_lines: usize) -> Window {
 }
 
 fn numbered(n: usize) -> Vec<u8> {
-    (1..=n).map(|n| format!("line {n}\n")).collect::<String>().into_bytes()
+    (1..=n)
+        .map(|n| "line ".to_owned() + &n.to_string() + "\n")
+        .collect::<String>()
+        .into_bytes()
 }
 
 #[test]
@@ -24,7 +46,12 @@ fn windows() {
     for (bytes, offset, n_lines, expected) in [
         (&b"alpha\nbeta\n"[..], 1, 1000, "1\talpha\n2\tbeta"),
         (b"alpha\r\nbeta\r\n", 1, 1000, "1\talpha\n2\tbeta"),
-        (b"alpha\r\nbeta\ngamma\rdone", 1, 1000, "1\talpha\\r\n2\tbeta\n3\tgamma\\rdone"),
+        (
+            b"alpha\r\nbeta\ngamma\rdone",
+            1,
+            1000,
+            "1\talpha\\r\n2\tbeta\n3\tgamma\\rdone",
+        ),
         (b"1\n2\n3\n4\n5\n", 2, 2, "2\t2\n3\t3"),
         (b"1\n2\n3\n4\n5\n", -3, 1000, "3\t3\n4\t4\n5\t5"),
         (b"1\n2\n3\n4\n5", -1, 1000, "5\t5"),
@@ -43,17 +70,32 @@ fn windows() {
 
 #[test]
 fn totals_are_exact_for_small_files() {
-    for (bytes, expected) in [(&b""[..], 0), (b"a", 1), (b"a\n", 1), (b"a\n\n", 2), (b"a\nb", 2)] {
+    for (bytes, expected) in [
+        (&b""[..], 0),
+        (b"a", 1),
+        (b"a\n", 1),
+        (b"a\n\n", 2),
+        (b"a\nb", 2),
+    ] {
         for offset in [1, 5, -1, -5] {
             let window = window(bytes, offset, 1);
-            assert_eq!((window.total, window.total_is_exact), (expected, true), "{bytes:?} from {offset}");
+            assert_eq!(
+                (window.total, window.total_is_exact),
+                (expected, true),
+                "{bytes:?} from {offset}"
+            );
         }
     }
 }
 
 #[test]
 fn long_lines_are_cut_by_characters() {
-    let text = format!("{}\nshort\n{}\n{}\n", "é".repeat(2010), "x".repeat(9000), "y".repeat(2000));
+    let text = format!(
+        "{}\nshort\n{}\n{}\n",
+        "é".repeat(2010),
+        "x".repeat(9000),
+        "y".repeat(2000)
+    );
     let window = window(text.as_bytes(), 1, 1000);
     let lines: Vec<&str> = window.text.lines().collect();
     assert_eq!(lines[0], format!("1\t{}...", "é".repeat(1997)));
@@ -88,13 +130,22 @@ fn mixed_endings_and_what_looks_like_them() {
 fn text_is_judged_at_the_beginning_and_in_the_window() {
     let mut nul_early = numbered(20);
     nul_early[50] = 0;
-    assert!(matches!(try_read(&nul_early, 15, 2, SMALL), Err(WindowError::NotText(NotText::Nul(50)))));
+    assert!(matches!(
+        try_read(&nul_early, 15, 2, SMALL),
+        Err(WindowError::NotText(NotText::Nul(50)))
+    ));
 
     let mut nul_late = numbered(20);
     nul_late[120] = 0;
     assert!(try_read(&nul_late, 1, 2, SMALL).is_ok(), "outside both");
-    assert!(matches!(try_read(&nul_late, 14, 7, SMALL), Err(WindowError::NotText(NotText::Nul(120)))));
-    assert!(matches!(try_read(&nul_late, -7, 7, SMALL), Err(WindowError::NotText(_))));
+    assert!(matches!(
+        try_read(&nul_late, 14, 7, SMALL),
+        Err(WindowError::NotText(NotText::Nul(120)))
+    ));
+    assert!(matches!(
+        try_read(&nul_late, -7, 7, SMALL),
+        Err(WindowError::NotText(_))
+    ));
 
     // A character that begins in the judged part and ends behind it.
     let mut split = vec![b'a'; 99];
@@ -103,7 +154,10 @@ fn text_is_judged_at_the_beginning_and_in_the_window() {
     assert!(try_read(&split, 1, 1, SMALL).is_ok());
     let mut open = vec![b'a'; 120];
     open.push(0xC3);
-    assert!(matches!(try_read(&open, 1, 1, SMALL), Err(WindowError::NotText(NotText::Invalid(120)))));
+    assert!(matches!(
+        try_read(&open, 1, 1, SMALL),
+        Err(WindowError::NotText(NotText::Invalid(120)))
+    ));
 }
 
 #[test]
@@ -128,7 +182,20 @@ fn large_files_are_counted_only_as_far_as_needed() {
 fn a_cancel_stops_the_read() {
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let mut source = Source { file: Cursor::new(b"a\n"), start: 0, end: 2, cancel: &cancel };
-    let got = read(&mut source, Wanted { offset: 1, n_lines: 1 }, Limits::READ, &mut DefaultHasher::new());
+    let mut source = Source {
+        file: Cursor::new(b"a\n"),
+        start: 0,
+        end: 2,
+        cancel: &cancel,
+    };
+    let got = read(
+        &mut source,
+        Wanted {
+            offset: 1,
+            n_lines: 1,
+        },
+        Limits::READ,
+        &mut DefaultHasher::new(),
+    );
     assert!(matches!(got, Err(WindowError::Cancelled)));
 }

@@ -12,13 +12,15 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::freshness::Known;
-use super::target::{self, Content, MAX_EDIT_BYTES, Target};
+use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
 use super::text::{self, BOM, Style, Utf16};
 use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
-use crate::os::fs::{self, Expect, FileStamp, FsError, ReplaceOptions, append_once, atomic_replace};
 use crate::os::blocking;
+use crate::os::fs::{
+    self, Expect, FileStamp, FsError, ReplaceOptions, append_once, atomic_replace,
+};
 use crate::tool::output::cut_display;
 use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
 
@@ -76,8 +78,15 @@ impl Tool for Write {
         let args: WriteArgs = args::typed(args)?;
         let path = cx.workspace.resolve(&args.path)?.path;
         let (content, truncated) = cut_display(&args.content);
-        let display = Display::FileWrite { path: path.display().to_string(), content: content.to_owned(), truncated };
-        let job = Arc::new(WriteJob { args, deps: self.deps.clone() });
+        let display = Display::FileWrite {
+            path: path.display().to_string(),
+            content: content.to_owned(),
+            truncated,
+        };
+        let job = Arc::new(WriteJob {
+            args,
+            deps: self.deps.clone(),
+        });
         Ok(Call {
             accesses: vec![Access::write(&path)],
             title: format!("Write {}", cx.workspace.show(&path)),
@@ -131,23 +140,29 @@ impl WriteJob {
                 Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
             }
             Ok(Existing::Nothing | Existing::Large(_)) => None,
-            Err(failed) => Some(Display::Error { message: target::text_of(&failed), code: None }),
+            Err(failed) => Some(Display::Error {
+                message: failed.message,
+                code: None,
+            }),
         }
     }
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
             async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else { return target::no_access() };
+                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
+                    return target::no_access().into();
+                };
                 let lock = tokio::select! {
                     biased;
-                    () = cx.cancel.cancelled() => return target::cancelled(),
+                    () = cx.cancel.cancelled() => return target::cancelled().into(),
                     lock = self.deps.locks.lock(target.real()) => lock,
                 };
                 // The lock goes with the work: should the caller give up, no other writer comes in between.
                 blocking::run(move || {
                     let _lock = lock;
-                    self.write(&target, &cx.cancel).unwrap_or_else(|failed| failed)
+                    self.write(&target, &cx.cancel)
+                        .unwrap_or_else(Outcome::from)
                 })
                 .await
             }
@@ -155,13 +170,15 @@ impl WriteJob {
         })
     }
 
-    fn write(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn write(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         target.check_unmoved()?;
         let existing = existing(target)?;
         match (existing, self.args.mode) {
             (Existing::Nothing, _) => self.create(target, cancel),
             (Existing::Content(old), Mode::Overwrite) => self.overwrite(target, &old, cancel),
-            (Existing::Large(stamp), Mode::Overwrite) => self.overwrite_large(target, stamp, cancel),
+            (Existing::Large(stamp), Mode::Overwrite) => {
+                self.overwrite_large(target, stamp, cancel)
+            }
             (Existing::Content(old), Mode::Append) => {
                 let known = target.known(&self.deps.freshness, &old);
                 let new = [&old.bytes, self.args.content.as_bytes()].concat();
@@ -176,9 +193,9 @@ impl WriteJob {
         }
     }
 
-    fn create(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn create(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         let missing = target::missing_dirs(target.real()).map_err(|(dir, kind)| {
-            Outcome::failed(format!(
+            Failed::new(format!(
                 "{} can't be made: {} is {}, not a directory.",
                 target.shown,
                 dir.display(),
@@ -194,35 +211,70 @@ impl WriteJob {
         let bytes = self.args.content.as_bytes();
         let replaced = atomic_replace(target.real(), &[bytes], &self.options(Expect::Absent))
             .map_err(|error| target.write_error(&error))?;
-        self.deps.freshness.record(target.real(), replaced.stamp, Some(self.deps.freshness.hash(bytes)));
-        let verb = if self.args.mode == Mode::Append { "Appended" } else { "Wrote" };
+        self.deps.freshness.record(
+            target.real(),
+            replaced.stamp,
+            Some(self.deps.freshness.hash(bytes)),
+        );
+        let verb = if self.args.mode == Mode::Append {
+            "Appended"
+        } else {
+            "Wrote"
+        };
         let mut notes = vec!["It is a new file.".to_owned()];
         if !missing.is_empty() {
             notes.push(format!("Directories made: {}.", list(&missing)));
         }
-        Ok(done(verb, bytes.len(), target, &notes).with_display(diff::of_file(target.declared(), None, bytes)))
+        Ok(
+            done(verb, bytes.len(), target, &notes).with_display(diff::of_file(
+                target.declared(),
+                None,
+                bytes,
+            )),
+        )
     }
 
-    fn overwrite(&self, target: &Target, old: &Content, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn overwrite(
+        &self,
+        target: &Target,
+        old: &Content,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
         let freshness = &self.deps.freshness;
         let known = target.known(freshness, old);
         let prepared = self.prepare(&old.bytes);
         if prepared.bytes.as_ref() == old.bytes {
             freshness.record(target.real(), old.stamp, Some(freshness.hash(&old.bytes)));
-            return Ok(Outcome::text(format!("{} has exactly this content already; nothing was written.", target.shown)));
+            return Ok(Outcome::text(format!(
+                "{} has exactly this content already; nothing was written.",
+                target.shown
+            )));
         }
         if !old.bytes.is_empty() {
             check_seen(target, known)?;
         }
         target::check_cancel(cancel)?;
-        let replaced = atomic_replace(target.real(), &[&prepared.bytes], &self.options(Expect::Same(old.stamp)))
-            .map_err(|error| target.write_error(&error))?;
-        freshness.record(target.real(), replaced.stamp, Some(freshness.hash(&prepared.bytes)));
+        let replaced = atomic_replace(
+            target.real(),
+            &[&prepared.bytes],
+            &self.options(Expect::Same(old.stamp)),
+        )
+        .map_err(|error| target.write_error(&error))?;
+        freshness.record(
+            target.real(),
+            replaced.stamp,
+            Some(freshness.hash(&prepared.bytes)),
+        );
         let display = diff::of_file(target.declared(), Some(&old.bytes), &prepared.bytes);
         Ok(done("Wrote", prepared.bytes.len(), target, &prepared.notes).with_display(display))
     }
 
-    fn overwrite_large(&self, target: &Target, stamp: FileStamp, cancel: &CancellationToken) -> Result<Outcome, Outcome> {
+    fn overwrite_large(
+        &self,
+        target: &Target,
+        stamp: FileStamp,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
         let freshness = &self.deps.freshness;
         check_seen(target, freshness.compare(target.real(), stamp, || None))?;
         target::check_cancel(cancel)?;
@@ -240,12 +292,14 @@ impl WriteJob {
         known: Known,
         hash: Option<u64>,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
         let bytes = self.args.content.as_bytes();
         let appended = append_once(target.real(), bytes, &self.options(Expect::Same(old)))
             .map_err(|error| target.write_error(&error))?;
-        self.deps.freshness.record(target.real(), appended.stamp, hash);
+        self.deps
+            .freshness
+            .record(target.real(), appended.stamp, hash);
         let mut notes = Vec::new();
         if known == Known::Changed {
             notes.push("The file had changed on disk since you last read it.".to_owned());
@@ -259,13 +313,22 @@ impl WriteJob {
         let content = self.args.content.as_bytes();
         let mut notes = Vec::new();
         if let Some(encoding) = Utf16::sniff(old) {
-            notes.push(format!("The file was {} text; it is UTF-8 now.", encoding.name()));
-            return Prepared { bytes: content.into(), notes };
+            notes.push(format!(
+                "The file was {} text; it is UTF-8 now.",
+                encoding.name()
+            ));
+            return Prepared {
+                bytes: content.into(),
+                notes,
+            };
         }
         let mut bytes = Cow::Borrowed(content);
         let open_ending = content.contains(&b'\n') && !content.contains(&b'\r');
         if open_ending && text::style_of(old) == Style::Crlf {
-            notes.push("The file's lines end in CRLF; the new content was written with CRLF too.".to_owned());
+            notes.push(
+                "The file's lines end in CRLF; the new content was written with CRLF too."
+                    .to_owned(),
+            );
             bytes = self.args.content.replace('\n', "\r\n").into_bytes().into();
         }
         if old.starts_with(BOM) && !bytes.starts_with(BOM) {
@@ -275,17 +338,24 @@ impl WriteJob {
     }
 
     fn options(&self, expect: Expect) -> ReplaceOptions<'static> {
-        ReplaceOptions { expect, durability: self.deps.durability, ..ReplaceOptions::default() }
+        ReplaceOptions {
+            expect,
+            durability: self.deps.durability,
+            ..ReplaceOptions::default()
+        }
     }
 }
 
-fn dirs_error(target: &Target, error: &FsError) -> Outcome {
+fn dirs_error(target: &Target, error: &FsError) -> Failed {
     let reason = target::io_reason(&error.source);
-    Outcome::failed(format!("The directories for {} can't be made: {reason}.", target.shown))
+    Failed::new(format!(
+        "The directories for {} can't be made: {reason}.",
+        target.shown
+    ))
 }
 
 /// Looks at what stands at the path.
-fn existing(target: &Target) -> Result<Existing, Outcome> {
+fn existing(target: &Target) -> Result<Existing, Failed> {
     match fs::open_real(target.real()) {
         Ok((_, meta)) if meta.len() > MAX_EDIT_BYTES => Ok(Existing::Large(FileStamp::from(&meta))),
         Ok(_) => Ok(Existing::Content(target.read()?)),
@@ -297,14 +367,14 @@ fn existing(target: &Target) -> Result<Existing, Outcome> {
 }
 
 /// Content the model has not seen is not thrown away.
-fn check_seen(target: &Target, known: Known) -> Result<(), Outcome> {
+fn check_seen(target: &Target, known: Known) -> Result<(), Failed> {
     match known {
         Known::Same => Ok(()),
-        Known::Never => Err(Outcome::failed(format!(
+        Known::Never => Err(Failed::new(format!(
             "{} exists and has not been read in this conversation; nothing was written. Read it first, then write it.",
             target.shown
         ))),
-        Known::Changed => Err(Outcome::failed(format!(
+        Known::Changed => Err(Failed::new(format!(
             "{} was changed since you last read it; nothing was written. Read it again, then write it.",
             target.shown
         ))),
@@ -314,11 +384,18 @@ fn check_seen(target: &Target, known: Known) -> Result<(), Outcome> {
 fn done(verb: &str, n_bytes: usize, target: &Target, notes: &[String]) -> Outcome {
     let bytes = if n_bytes == 1 { "byte" } else { "bytes" };
     let outcome = Outcome::text(format!("{verb} {n_bytes} {bytes} to {}.", target.shown));
-    if notes.is_empty() { outcome } else { outcome.with_note(notes.join(" ")) }
+    if notes.is_empty() {
+        outcome
+    } else {
+        outcome.with_note(notes.join(" "))
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    let shown: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    let shown: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     shown.join(", ")
 }
 

@@ -1,3 +1,8 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests set up and look at real files"
+)]
+
 use std::fs as disk;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
@@ -22,25 +27,46 @@ async fn new_files_and_their_directories() {
     let write = Write::new(bench.deps.clone());
     let outcome = bench.run(&write, write_args("a/b/f.txt", "héllo🌍")).await;
     assert_eq!(ok(&outcome), "Wrote 10 bytes to a/b/f.txt.");
-    assert!(note(&outcome).contains(&format!("{}, {}", bench.path("a").display(), bench.path("a/b").display())));
+    assert!(note(&outcome).contains(&format!(
+        "{}, {}",
+        bench.path("a").display(),
+        bench.path("a/b").display()
+    )));
     assert_eq!(bench.text("a/b/f.txt"), "héllo🌍");
     match outcome.display {
-        Some(Display::Diff { old_text, new_text, added, .. }) => {
-            assert_eq!((old_text, new_text.as_deref(), added), (None, Some("héllo🌍"), 1));
+        Some(Display::Diff {
+            old_text,
+            new_text,
+            added,
+            ..
+        }) => {
+            assert_eq!(
+                (old_text, new_text.as_deref(), added),
+                (None, Some("héllo🌍"), 1)
+            );
         }
         other => panic!("{other:?}"),
     }
     // What one wrote one has seen.
-    assert_eq!(ok(&bench.run(&write, write_args("a/b/f.txt", "x")).await), "Wrote 1 byte to a/b/f.txt.");
+    assert_eq!(
+        ok(&bench.run(&write, write_args("a/b/f.txt", "x")).await),
+        "Wrote 1 byte to a/b/f.txt."
+    );
     ok(&bench.run(&write, append_args("log", "1\n")).await);
-    assert_eq!(ok(&bench.run(&write, append_args("log", "2\n")).await), "Appended 2 bytes to log.");
+    assert_eq!(
+        ok(&bench.run(&write, append_args("log", "2\n")).await),
+        "Appended 2 bytes to log."
+    );
     assert_eq!(bench.text("log"), "1\n2\n");
 }
 
 #[tokio::test]
 async fn content_nobody_saw_is_not_overwritten() {
     let bench = Bench::new();
-    let (write, read) = (Write::new(bench.deps.clone()), Read::new(bench.deps.clone()));
+    let (write, read) = (
+        Write::new(bench.deps.clone()),
+        Read::new(bench.deps.clone()),
+    );
     bench.put("f", "old\n");
     assert!(failed(&bench.run(&write, write_args("f", "new\n")).await).contains("Read it first"));
     assert_eq!(bench.text("f"), "old\n");
@@ -79,11 +105,17 @@ async fn the_form_of_the_old_file_is_kept() {
         (b"\xFF\xFEa\0", "x\n", b"x\n", "UTF-8 now"),
     ] {
         let bench = Bench::new();
-        let (write, read) = (Write::new(bench.deps.clone()), Read::new(bench.deps.clone()));
+        let (write, read) = (
+            Write::new(bench.deps.clone()),
+            Read::new(bench.deps.clone()),
+        );
         bench.put("f", old);
         ok(&bench.run(&read, json!({"path": "f"})).await);
         let outcome = bench.run(&write, write_args("f", content)).await;
-        assert_eq!(ok(&outcome), format!("Wrote {} bytes to f.", expected.len()));
+        assert_eq!(
+            ok(&outcome),
+            format!("Wrote {} bytes to f.", expected.len())
+        );
         assert_eq!(bench.bytes("f"), expected, "{old:?}");
         assert!(note(&outcome).contains(said), "{}", note(&outcome));
     }
@@ -96,10 +128,15 @@ async fn the_same_content_is_not_written() {
     let path = bench.put("f", "same\r\n");
     let before = disk::metadata(&path).unwrap();
     for content in ["same\r\n", "same\n"] {
-        assert!(ok(&bench.run(&write, write_args("f", content)).await).contains("nothing was written"));
+        assert!(
+            ok(&bench.run(&write, write_args("f", content)).await).contains("nothing was written")
+        );
     }
     let after = disk::metadata(&path).unwrap();
-    assert_eq!((before.ino(), before.mtime_nsec()), (after.ino(), after.mtime_nsec()));
+    assert_eq!(
+        (before.ino(), before.mtime_nsec()),
+        (after.ino(), after.mtime_nsec())
+    );
 }
 
 #[tokio::test]
@@ -124,9 +161,15 @@ async fn what_is_in_the_way_is_named() {
         }
     }
     assert_eq!(bench.text("file"), "x");
-    assert_eq!(bench.refused(&write, write_args(".env", "x")).await, Some(ErrorKind::PathSensitive));
+    assert_eq!(
+        bench.refused(&write, write_args(".env", "x")).await,
+        Some(ErrorKind::PathSensitive)
+    );
     symlink("/nowhere/at/all", bench.path("dangling")).unwrap();
-    assert_eq!(bench.refused(&write, write_args("dangling", "x")).await, Some(ErrorKind::PathInvalid));
+    assert_eq!(
+        bench.refused(&write, write_args("dangling", "x")).await,
+        Some(ErrorKind::PathInvalid)
+    );
 }
 
 #[tokio::test]
@@ -151,13 +194,25 @@ async fn drawings() {
     assert_eq!(call.title, "Write f");
     assert_eq!(call.accesses, [Access::write(bench.path("f"))]);
     let path = bench.path("f").display().to_string();
-    assert_eq!(call.display, Display::FileWrite { path, content: "a\n".to_owned(), truncated: false });
+    assert_eq!(
+        call.display,
+        Display::FileWrite {
+            path,
+            content: "a\n".to_owned(),
+            truncated: false
+        }
+    );
 
-    assert_eq!(bench.preview(&write, write_args("f", "a\n")).await, None, "a new file is all new");
+    assert_eq!(
+        bench.preview(&write, write_args("f", "a\n")).await,
+        None,
+        "a new file is all new"
+    );
     bench.put("f", "a\n");
-    for (args, expected) in
-        [(write_args("f", "b\n"), "@@ -1 +1 @@\n-a\n+b\n"), (append_args("f", "b\n"), "@@ -1 +1,2 @@\n a\n+b\n")]
-    {
+    for (args, expected) in [
+        (write_args("f", "b\n"), "@@ -1 +1 @@\n-a\n+b\n"),
+        (append_args("f", "b\n"), "@@ -1 +1,2 @@\n a\n+b\n"),
+    ] {
         match bench.preview(&write, args).await {
             Some(Display::Diff { hunks, .. }) => assert_eq!(hunks, expected),
             other => panic!("{other:?}"),

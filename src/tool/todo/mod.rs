@@ -76,24 +76,33 @@ impl Tool for TodoList {
 
     fn resolve(&self, args: Value, cx: &CallCx) -> Result<Call, Refusal> {
         let args: TodoListArgs = args::typed(args)?;
-        let replacement = args.todos.map(|todos| todos.into_iter().map(Todo::from).collect::<Vec<_>>());
+        let replacement = args
+            .todos
+            .map(|todos| todos.into_iter().map(Todo::from).collect::<Vec<_>>());
         let todos = replacement.clone().unwrap_or_else(|| cx.todos.to_vec());
         let title = match &replacement {
             None => "Read the todo list".to_owned(),
             Some(todos) if todos.is_empty() => "Clear the todo list".to_owned(),
             Some(todos) => {
-                let n_done = todos.iter().filter(|todo| todo.status == TodoStatus::Done).count();
+                let n_done = todos
+                    .iter()
+                    .filter(|todo| todo.status == TodoStatus::Done)
+                    .count();
                 format!("Update the todo list ({n_done} of {} done)", todos.len())
             }
         };
-        let display = Display::Todo { todos: todos.clone() };
+        let display = Display::Todo {
+            todos: todos.clone(),
+        };
         Ok(Call {
             accesses: Vec::new(),
             title,
             display: display.clone(),
             subject: Subject::None,
             preview: None,
-            execute: Box::new(move |_| async move { outcome(&todos, replacement).with_display(display) }.boxed()),
+            execute: Box::new(move |_| {
+                async move { outcome(&todos, replacement).with_display(display) }.boxed()
+            }),
         })
     }
 }
@@ -105,7 +114,10 @@ impl From<TodoArg> for Todo {
             StatusArg::InProgress => TodoStatus::InProgress,
             StatusArg::Done => TodoStatus::Done,
         };
-        Self { title: arg.title, status }
+        Self {
+            title: arg.title,
+            status,
+        }
     }
 }
 
@@ -114,7 +126,10 @@ fn outcome(todos: &[Todo], replacement: Option<Vec<Todo>>) -> Outcome {
         (Some(_), true) => "The todo list was cleared.".to_owned(),
         (None, true) => "The todo list is empty.".to_owned(),
         (Some(_), false) => {
-            format!("The todo list was updated:\n{}\nKeep it up to date as you go on.", listed(todos))
+            format!(
+                "The todo list was updated:\n{}\nKeep it up to date as you go on.",
+                listed(todos)
+            )
         }
         (None, false) => format!("The todo list:\n{}", listed(todos)),
     };
@@ -160,12 +175,17 @@ mod tests {
     }
 
     fn todo(title: &str, status: TodoStatus) -> Todo {
-        Todo { title: title.to_owned(), status }
+        Todo {
+            title: title.to_owned(),
+            status,
+        }
     }
 
     fn resolve(value: Value, todos: &[Todo]) -> Result<Call, String> {
         let tool = TodoList::new();
-        Validator::compile(&tool.spec().parameters).unwrap().check(&value)?;
+        Validator::compile(&tool.spec().parameters)
+            .unwrap()
+            .check(&value)?;
         let cx = CallCx {
             session: "s".into(),
             agent: "main".into(),
@@ -175,10 +195,19 @@ mod tests {
         tool.resolve(value, &cx).map_err(|refusal| refusal.message)
     }
 
-    async fn check(value: Value, before: &[Todo], title: &str, text: &str, effects: &[Effect], after: &[Todo]) {
+    async fn check(
+        value: Value,
+        before: &[Todo],
+        title: &str,
+        text: &str,
+        effects: &[Effect],
+        after: &[Todo],
+    ) {
         let call = resolve(value, before).unwrap();
         assert_eq!((call.title.as_str(), call.accesses.len()), (title, 0));
-        let display = Display::Todo { todos: after.to_vec() };
+        let display = Display::Todo {
+            todos: after.to_vec(),
+        };
         assert_eq!(call.display, display);
         let outcome = (call.execute)(ExecCx {
             call: "call_1".into(),
@@ -200,7 +229,15 @@ mod tests {
         let after = vec![todo("a", TodoStatus::Done), todo("b", TodoStatus::Pending)];
         let list = "The todo list:\n- [in progress] old\n";
         check(json!({}), &before, "Read the todo list", list, &[], &before).await;
-        check(json!({}), &[], "Read the todo list", "The todo list is empty.", &[], &[]).await;
+        check(
+            json!({}),
+            &[],
+            "Read the todo list",
+            "The todo list is empty.",
+            &[],
+            &[],
+        )
+        .await;
         check(
             json!({"todos": [{"title": "a", "status": "done"}, {"title": "b", "status": "pending"}]}),
             &before,
@@ -211,14 +248,28 @@ mod tests {
         )
         .await;
         let cleared = [Effect::SetTodos(Vec::new())];
-        check(json!({"todos": []}), &before, "Clear the todo list", "The todo list was cleared.", &cleared, &[]).await;
+        check(
+            json!({"todos": []}),
+            &before,
+            "Clear the todo list",
+            "The todo list was cleared.",
+            &cleared,
+            &[],
+        )
+        .await;
     }
 
     #[test]
     fn entries_are_checked() {
         for (value, expected) in [
-            (json!({"todos": [{"title": "", "status": "done"}]}), "/todos/0/title"),
-            (json!({"todos": [{"title": "x", "status": "finished"}]}), "/todos/0/status"),
+            (
+                json!({"todos": [{"title": "", "status": "done"}]}),
+                "/todos/0/title",
+            ),
+            (
+                json!({"todos": [{"title": "x", "status": "finished"}]}),
+                "/todos/0/status",
+            ),
             (json!({"todos": [{"title": "x"}]}), "`status` is missing"),
         ] {
             let error = resolve(value, &[]).err().unwrap();

@@ -118,9 +118,23 @@ impl Engine {
             // Also sets the line terminator: `$` stands before `\r\n` too.
             builder.crlf(true);
         }
-        let matcher = builder.build(pattern).map_err(|error| explain(pattern, &error, options.multiline))?;
-        let EngineOptions { mode, multiline, before, after, .. } = options;
-        Ok(Self { matcher, mode, multiline, before, after })
+        let matcher = builder
+            .build(pattern)
+            .map_err(|error| explain(pattern, &error, options.multiline))?;
+        let EngineOptions {
+            mode,
+            multiline,
+            before,
+            after,
+            ..
+        } = options;
+        Ok(Self {
+            matcher,
+            mode,
+            multiline,
+            before,
+            after,
+        })
     }
 
     /// A searcher for one thread. A file that is named itself is searched even where it is binary.
@@ -130,9 +144,15 @@ impl Engine {
             .line_number(self.mode == Mode::Content)
             .multi_line(self.multiline)
             .heap_limit(Some(HEAP_BYTES))
-            .binary_detection(if is_named { BinaryDetection::convert(0) } else { BinaryDetection::quit(0) });
+            .binary_detection(if is_named {
+                BinaryDetection::convert(0)
+            } else {
+                BinaryDetection::quit(0)
+            });
         if self.mode == Mode::Content {
-            builder.before_context(self.before).after_context(self.after);
+            builder
+                .before_context(self.before)
+                .after_context(self.after);
         }
         if !self.multiline {
             builder.line_terminator(LineTerminator::crlf());
@@ -151,7 +171,13 @@ impl Engine {
             engine: self,
             stop,
             n_bytes: 0,
-            found: Found { n_matches: 0, lines: Vec::new(), modified: None, is_binary: false, is_cut: false },
+            found: Found {
+                n_matches: 0,
+                lines: Vec::new(),
+                modified: None,
+                is_binary: false,
+                is_cut: false,
+            },
         };
         searcher.search_reader(&self.matcher, Stoppable { file, stop }, &mut hits)?;
         let mut found = hits.found;
@@ -192,7 +218,11 @@ struct Stoppable<'s> {
 
 impl Read for Stoppable<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.stop.is_set() { Ok(0) } else { self.file.read(buffer) }
+        if self.stop.is_set() {
+            Ok(0)
+        } else {
+            self.file.read(buffer)
+        }
     }
 }
 
@@ -209,14 +239,27 @@ impl Hits<'_> {
     fn keep(&mut self, number: Option<u64>, line: &[u8], is_match: bool) -> bool {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let at = if is_match { self.engine.matcher.find(line).ok().flatten().map_or(0, |found| found.start()) } else { 0 };
+        let at = if is_match {
+            self.engine
+                .matcher
+                .find(line)
+                .ok()
+                .flatten()
+                .map_or(0, |found| found.start())
+        } else {
+            0
+        };
         let text = window(line, at);
         self.n_bytes += text.len() + 32;
         if self.n_bytes > MAX_RESULT_BYTES {
             self.found.is_cut = true;
             return false;
         }
-        self.found.lines.push(FoundLine { number: number.unwrap_or(0), text, is_match });
+        self.found.lines.push(FoundLine {
+            number: number.unwrap_or(0),
+            text,
+            is_match,
+        });
         true
     }
 }
@@ -274,12 +317,21 @@ fn window(line: &[u8], at: usize) -> String {
     let n_before = before.chars().count();
     let n_dropped = n_before.saturating_sub(CHARS_BEFORE);
     let rest = String::from_utf8_lossy(&line[at..to]);
-    let shown: String = before.chars().skip(n_dropped).chain(rest.chars()).take(LINE_CHARS).collect();
+    let shown: String = before
+        .chars()
+        .skip(n_dropped)
+        .chain(rest.chars())
+        .take(LINE_CHARS)
+        .collect();
     let n_shown = shown.chars().count();
     let is_begun = from > 0 || n_dropped > 0;
     let is_ended = to == line.len() && n_shown == n_before - n_dropped + rest.chars().count();
     let column = String::from_utf8_lossy(&line[..at]).chars().count() + 1;
-    let front = if is_begun { format!("[column {column}] …") } else { String::new() };
+    let front = if is_begun {
+        format!("[column {column}] …")
+    } else {
+        String::new()
+    };
     let end = if is_ended { "" } else { "…" };
     format!("{front}{shown}{end}")
 }
@@ -293,7 +345,9 @@ impl Kept {
         self.n_bytes += size(path, &found);
         self.found.insert(path.to_owned(), found);
         while self.n_bytes > MAX_RESULT_BYTES && self.found.len() > 1 {
-            let Some((path, found)) = self.found.pop_last() else { break };
+            let Some((path, found)) = self.found.pop_last() else {
+                break;
+            };
             self.n_bytes -= size(&path, &found);
             self.limit = Some(path);
         }
@@ -320,15 +374,36 @@ mod tests {
     use super::*;
 
     fn found(n_bytes: usize) -> Found {
-        let line = FoundLine { number: 1, text: "x".repeat(n_bytes), is_match: true };
-        Found { n_matches: 1, lines: vec![line], modified: None, is_binary: false, is_cut: false }
+        let line = FoundLine {
+            number: 1,
+            text: "x".repeat(n_bytes),
+            is_match: true,
+        };
+        Found {
+            n_matches: 1,
+            lines: vec![line],
+            modified: None,
+            is_binary: false,
+            is_cut: false,
+        }
     }
 
     #[test]
     fn the_same_is_kept_in_whatever_order_it_comes() {
         let third = MAX_RESULT_BYTES / 3;
-        let files = [("a", third), ("b", third), ("c", third * 2), ("d", 10), ("e", third)];
-        let orders = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1], [3, 0, 2, 1, 4]];
+        let files = [
+            ("a", third),
+            ("b", third),
+            ("c", third * 2),
+            ("d", 10),
+            ("e", third),
+        ];
+        let orders = [
+            [0, 1, 2, 3, 4],
+            [4, 3, 2, 1, 0],
+            [2, 4, 0, 3, 1],
+            [3, 0, 2, 1, 4],
+        ];
         for order in orders {
             let mut kept = Kept::default();
             for (name, n_bytes) in order.map(|index: usize| files[index]) {
@@ -346,7 +421,12 @@ mod tests {
         let long = format!("{}MATCH{}", "é".repeat(1000), "y".repeat(1000));
         let at = long.find("MATCH").unwrap();
         let shown = window(long.as_bytes(), at);
-        assert!(shown.starts_with("[column 1001] …ééé") && shown.contains("éMATCHy") && shown.ends_with("y…"), "{shown}");
+        assert!(
+            shown.starts_with("[column 1001] …ééé")
+                && shown.contains("éMATCHy")
+                && shown.ends_with("y…"),
+            "{shown}"
+        );
         assert!(shown.chars().count() <= LINE_CHARS + 20);
         let head = window(long.as_bytes(), 0);
         assert!(head.starts_with("ééé") && head.ends_with("é…"));
@@ -355,8 +435,39 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_left_in_the_middle_when_the_search_ends() {
+        let options = EngineOptions {
+            mode: Mode::Counts,
+            ignore_case: false,
+            multiline: false,
+            before: 0,
+            after: 0,
+        };
+        let engine = Engine::new("x", options).unwrap();
+        let text = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut text.as_file(), b"x\n").unwrap();
+        for is_set in [false, true] {
+            let stop = Stop::default();
+            if is_set {
+                stop.set();
+            }
+            let file = text.reopen().unwrap();
+            let found = engine
+                .search(&mut engine.searcher(false), file, &stop)
+                .unwrap();
+            assert_eq!(found.is_none(), is_set);
+        }
+    }
+
+    #[test]
     fn patterns_that_cannot_be_used() {
-        let options = EngineOptions { mode: Mode::Files, ignore_case: false, multiline: false, before: 0, after: 0 };
+        let options = EngineOptions {
+            mode: Mode::Files,
+            ignore_case: false,
+            multiline: false,
+            before: 0,
+            after: 0,
+        };
         for (pattern, expected) in [
             ("a\\nb", "Set multiline"),
             ("(", "unclosed group"),
@@ -366,6 +477,15 @@ mod tests {
             let error = Engine::new(pattern, options).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
-        assert!(Engine::new("a\\nb", EngineOptions { multiline: true, ..options }).is_ok());
+        assert!(
+            Engine::new(
+                "a\\nb",
+                EngineOptions {
+                    multiline: true,
+                    ..options
+                }
+            )
+            .is_ok()
+        );
     }
 }

@@ -32,17 +32,27 @@ impl Pattern {
             return Err("The glob is empty.".to_owned());
         }
         if relative.split('/').any(|part| part == "..") {
-            return Err(format!("The glob {glob} leads out of where it is searched; use `path` to search elsewhere."));
+            return Err(format!(
+                "The glob {glob} leads out of where it is searched; use `path` to search elsewhere."
+            ));
         }
         // A directory means everything in it.
-        let relative = if relative.ends_with('/') { format!("{relative}**") } else { relative.to_owned() };
+        let relative = if relative.ends_with('/') {
+            format!("{relative}**")
+        } else {
+            relative.to_owned()
+        };
         let matcher = GlobBuilder::new(&relative)
             .literal_separator(true)
             .empty_alternates(true)
             .build()
             .map_err(|error| format!("The glob {glob} is not valid: {}.", error.kind()))?
             .compile_matcher();
-        Ok(Self { matcher, is_anchored: is_from_root || relative.contains('/'), literal_prefix: literal_prefix(&relative) })
+        Ok(Self {
+            matcher,
+            is_anchored: is_from_root || relative.contains('/'),
+            literal_prefix: literal_prefix(&relative),
+        })
     }
 
     /// Whether a file, by its path from the root, matches.
@@ -50,7 +60,9 @@ impl Pattern {
         if self.is_anchored {
             return self.matcher.is_match(relative);
         }
-        relative.file_name().is_some_and(|name| self.matcher.is_match(name))
+        relative
+            .file_name()
+            .is_some_and(|name| self.matcher.is_match(name))
     }
 
     /// Whether anything below this directory can match, as far as the literal beginning of the glob tells.
@@ -66,7 +78,10 @@ impl Filter {
             Some(rest) => (rest, true),
             None => (glob, false),
         };
-        Ok(Self { pattern: Pattern::new(glob, roots)?, excludes })
+        Ok(Self {
+            pattern: Pattern::new(glob, roots)?,
+            excludes,
+        })
     }
 
     /// Whether a file is kept. A directory that is excluded excludes what is in it.
@@ -74,7 +89,9 @@ impl Filter {
         if !self.excludes {
             return self.pattern.matches(relative);
         }
-        let within = relative.ancestors().filter(|part| !part.as_os_str().is_empty());
+        let within = relative
+            .ancestors()
+            .filter(|part| !part.as_os_str().is_empty());
         !within.into_iter().any(|part| self.pattern.matches(part))
     }
 }
@@ -82,7 +99,10 @@ impl Filter {
 impl From<Pattern> for Filter {
     /// Keeps what matches.
     fn from(pattern: Pattern) -> Self {
-        Self { pattern, excludes: false }
+        Self {
+            pattern,
+            excludes: false,
+        }
     }
 }
 
@@ -93,7 +113,8 @@ fn below_root<'g>(glob: &'g str, roots: [&Path; 2]) -> Result<&'g str, String> {
     }
     let below = roots.iter().find_map(|root| {
         let root = root.to_string_lossy();
-        glob.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/')
+        glob.strip_prefix(root.trim_end_matches('/'))?
+            .strip_prefix('/')
     });
     below.ok_or_else(|| {
         format!("The glob {glob} is not below the directory that is searched; use `path` to search elsewhere.")
@@ -104,7 +125,10 @@ fn below_root<'g>(glob: &'g str, roots: [&Path; 2]) -> Result<&'g str, String> {
 fn literal_prefix(glob: &str) -> PathBuf {
     let mut parts = glob.split('/').collect::<Vec<_>>();
     parts.pop();
-    parts.into_iter().take_while(|part| !part.contains(['*', '?', '[', ']', '{', '}', '\\'])).collect()
+    parts
+        .into_iter()
+        .take_while(|part| !part.contains(['*', '?', '[', ']', '{', '}', '\\']))
+        .collect()
 }
 
 #[cfg(test)]
@@ -169,7 +193,11 @@ mod tests {
             ("!a/b", "a/b/c/x", false),
             ("!a/b", "c/a/b/x", true),
         ] {
-            assert_eq!(Filter::new(glob, roots()).unwrap().keeps(Path::new(path)), expected, "{glob} {path}");
+            assert_eq!(
+                Filter::new(glob, roots()).unwrap().keeps(Path::new(path)),
+                expected,
+                "{glob} {path}"
+            );
         }
     }
 
@@ -184,7 +212,11 @@ mod tests {
             ("**/x", "any", true),
         ] {
             let pattern = Pattern::new(glob, roots()).unwrap();
-            assert_eq!(pattern.may_match_below(Path::new(dir)), expected, "{glob} {dir}");
+            assert_eq!(
+                pattern.may_match_below(Path::new(dir)),
+                expected,
+                "{glob} {dir}"
+            );
         }
     }
 }

@@ -46,7 +46,7 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set(&self) {
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
@@ -62,7 +62,10 @@ impl SearchPool {
     /// A pool of this many threads, at least one.
     pub fn with_threads(n_threads: usize) -> Self {
         let n_threads = n_threads.max(1);
-        Self { threads: Arc::new(Semaphore::new(n_threads)), n_threads }
+        Self {
+            threads: Arc::new(Semaphore::new(n_threads)),
+            n_threads,
+        }
     }
 
     /// Runs a search on blocking threads, handing it the sign to end and the number of threads it may use.
@@ -79,7 +82,9 @@ impl SearchPool {
             () = cancel.cancelled() => return Ended::Cancelled,
             permits = self.take() => permits,
         };
-        let Some(permits) = permits else { return Ended::Cancelled };
+        let Some(permits) = permits else {
+            return Ended::Cancelled;
+        };
         let n_threads = permits.num_permits();
         let stop = Stop::default();
         let running = blocking::run({
@@ -125,20 +130,28 @@ mod tests {
         let pool = SearchPool::with_threads(3);
         let cancel = CancellationToken::new();
         let (tell, told) = mpsc::channel();
-        let ended = pool.run(&cancel, Duration::from_secs(60), move |_, n_threads| tell.send(n_threads).unwrap()).await;
+        let ended = pool
+            .run(&cancel, Duration::from_secs(60), move |_, n_threads| {
+                tell.send(n_threads).unwrap();
+            })
+            .await;
         assert_eq!((ended, told.recv().unwrap()), (Ended::Completed, 3));
 
         let _taken = pool.threads.clone().acquire_many_owned(2).await.unwrap();
         let (tell, told) = mpsc::channel();
-        pool.run(&cancel, Duration::from_secs(60), move |_, n_threads| tell.send(n_threads).unwrap()).await;
+        pool.run(&cancel, Duration::from_secs(60), move |_, n_threads| {
+            tell.send(n_threads).unwrap();
+        })
+        .await;
         assert_eq!(told.recv().unwrap(), 1);
     }
 
     #[tokio::test]
     async fn a_running_search_is_told_to_end() {
-        for (time, is_cancelled, expected) in
-            [(Duration::from_secs(60), true, Ended::Cancelled), (Duration::ZERO, false, Ended::TimedOut)]
-        {
+        for (time, is_cancelled, expected) in [
+            (Duration::from_secs(60), true, Ended::Cancelled),
+            (Duration::ZERO, false, Ended::TimedOut),
+        ] {
             let pool = SearchPool::with_threads(1);
             let cancel = CancellationToken::new();
             let (tell, told) = mpsc::channel();
@@ -164,7 +177,9 @@ mod tests {
         let _taken = pool.threads.clone().acquire_owned().await.unwrap();
         let cancel = CancellationToken::new();
         cancel.cancel();
-        let ended = pool.run(&cancel, Duration::from_secs(60), |_, _| unreachable!()).await;
+        let ended = pool
+            .run(&cancel, Duration::from_secs(60), |_, _| unreachable!())
+            .await;
         assert_eq!(ended, Ended::Cancelled);
     }
 }

@@ -33,7 +33,13 @@ pub(in super::super) fn shown_path(workspace: &Workspace, root: &Root, relative:
     }
     shown
         .chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .flat_map(|c| {
+            if c.is_control() {
+                c.escape_default().collect::<Vec<_>>()
+            } else {
+                vec![c]
+            }
+        })
         .collect()
 }
 
@@ -63,21 +69,47 @@ impl Report {
     }
 
     /// Says what the search left out.
-    pub(in super::super) fn left_out(&mut self, tally: &Tally, ended: Ended, workspace: &Workspace, root: &Root) {
+    pub(in super::super) fn left_out(
+        &mut self,
+        tally: &Tally,
+        ended: Ended,
+        workspace: &Workspace,
+        root: &Root,
+    ) {
         if ended == Ended::TimedOut {
             self.notice("The search was stopped after 20 seconds; the results are incomplete. Narrow it down.");
             self.truncated = true;
         }
         let troubles = tally.troubles();
         if !troubles.is_empty() {
-            let named = troubles.iter().take(MAX_TROUBLES).cloned().collect::<Vec<_>>().join(", ");
-            let more = if troubles.len() > MAX_TROUBLES { ", …" } else { "" };
-            self.notice(format!("Not everything could be looked at ({}): {named}{more}.", troubles.len()));
+            let named = troubles
+                .iter()
+                .take(MAX_TROUBLES)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let more = if troubles.len() > MAX_TROUBLES {
+                ", …"
+            } else {
+                ""
+            };
+            self.notice(format!(
+                "Not everything could be looked at ({}): {named}{more}.",
+                troubles.len()
+            ));
         }
         let skipped = tally.skipped();
         if !skipped.is_empty() {
-            let names: Vec<_> = skipped.iter().take(MAX_NAMED).map(|path| shown_path(workspace, root, path)).collect();
-            let more = if skipped.len() > MAX_NAMED { ", …" } else { "" };
+            let names: Vec<_> = skipped
+                .iter()
+                .take(MAX_NAMED)
+                .map(|path| shown_path(workspace, root, path))
+                .collect();
+            let more = if skipped.len() > MAX_NAMED {
+                ", …"
+            } else {
+                ""
+            };
             let files = match skipped.len() {
                 1 => "1 protected file without opening it".to_owned(),
                 n => format!("{n} protected files without opening them"),
@@ -114,14 +146,24 @@ mod tests {
     use crate::tool::file::testing::text;
 
     fn root() -> Root {
-        Root { declared: "/ws/src".into(), real: "/ws/src".into(), is_file: false }
+        Root {
+            declared: "/ws/src".into(),
+            real: "/ws/src".into(),
+            is_file: false,
+        }
     }
 
     #[test]
     fn paths() {
         let workspace = Workspace::of_dir("/ws");
-        assert_eq!(shown_path(&workspace, &root(), Path::new("a.ts")), "src/a.ts");
-        assert_eq!(shown_path(&workspace, &root(), Path::new("a\nb\u{1b}")), "src/a\\nb\\u{1b}");
+        assert_eq!(
+            shown_path(&workspace, &root(), Path::new("a.ts")),
+            "src/a.ts"
+        );
+        assert_eq!(
+            shown_path(&workspace, &root(), Path::new("a\nb\u{1b}")),
+            "src/a\\nb\\u{1b}"
+        );
         assert_eq!(shown_path(&workspace, &root(), Path::new("")), "src");
     }
 
@@ -132,7 +174,10 @@ mod tests {
         (0..12).for_each(|n| tally.skip(PathBuf::from(format!(".env.{n:02}"))));
         (0..6).for_each(|n| tally.trouble(format!("src/d{n} (permission denied)")));
         let mut report = Report::default();
-        assert!(report.line(&"x".repeat(OUTPUT_CHARS * 2)), "never nothing at all");
+        assert!(
+            report.line(&"x".repeat(OUTPUT_CHARS * 2)),
+            "never nothing at all"
+        );
         assert!(!report.line("y"));
         report.left_out(&tally, Ended::TimedOut, &workspace, &root());
         let outcome = report.into_outcome("q");
@@ -140,9 +185,16 @@ mod tests {
         let text = text(&outcome);
         let notices: Vec<&str> = text.lines().skip(1).collect();
         assert!(notices[0].contains("20 seconds"));
-        assert!(notices[1].starts_with("[Not everything could be looked at (6): src/d0 (permission denied), "));
+        assert!(
+            notices[1].starts_with(
+                "[Not everything could be looked at (6): src/d0 (permission denied), "
+            )
+        );
         assert!(notices[1].ends_with("src/d4 (permission denied), ….]"));
-        assert!(notices[2].starts_with("[Skipped 12 protected files without opening them: src/.env.00, "));
+        assert!(
+            notices[2]
+                .starts_with("[Skipped 12 protected files without opening them: src/.env.00, ")
+        );
         assert!(notices[2].ends_with("src/.env.09, ….]"));
     }
 }

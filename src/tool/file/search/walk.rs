@@ -11,8 +11,7 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use super::{Filter, Pattern, Stop};
 use crate::os::fs::{self, FileKind, is_temp_name};
 use crate::path::{Workspace, in_work_tree};
-use crate::tool::Outcome;
-use crate::tool::file::target::{Target, io_reason};
+use crate::tool::file::target::{Failed, Target, io_reason};
 
 /// Control directories of version control systems; a work tree may have a file of that name instead.
 const VERSION_CONTROL: [&str; 6] = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"];
@@ -49,16 +48,19 @@ pub(in super::super) struct Walk {
 }
 
 /// Looks at what stands where a search is to begin (blocking).
-pub(in super::super) fn open_root(target: &Target) -> Result<Root, Outcome> {
+pub(in super::super) fn open_root(target: &Target) -> Result<Root, Failed> {
     target.check_unmoved()?;
-    let kind = fs::symlink_metadata(target.real()).map_err(|error| target.open_error(&error))?.file_type().into();
+    let kind = fs::symlink_metadata(target.real())
+        .map_err(|error| target.open_error(&error))?
+        .file_type()
+        .into();
     match kind {
         FileKind::File | FileKind::Dir => Ok(Root {
             declared: target.declared().to_owned(),
             real: target.real().to_owned(),
             is_file: kind == FileKind::File,
         }),
-        other => Err(Outcome::failed(format!(
+        other => Err(Failed::new(format!(
             "{} is {}; only files and directories can be searched.",
             target.shown,
             other.describe()
@@ -69,29 +71,49 @@ pub(in super::super) fn open_root(target: &Target) -> Result<Root, Outcome> {
 impl Root {
     /// The path of an entry as it would be written by who named the root.
     pub(in super::super) fn declared_path(&self, relative: &Path) -> PathBuf {
-        if relative.as_os_str().is_empty() { self.declared.clone() } else { self.declared.join(relative) }
+        if relative.as_os_str().is_empty() {
+            self.declared.clone()
+        } else {
+            self.declared.join(relative)
+        }
     }
 }
 
 impl Tally {
     /// A protected file stands in the scope of the search.
     pub(in super::super) fn skip(&self, relative: PathBuf) {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(relative);
+        self.skipped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(relative);
     }
 
     /// Something could not be looked at.
     pub(in super::super) fn trouble(&self, what: String) {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(what);
     }
 
     /// Protected files, sorted.
     pub(in super::super) fn skipped(&self) -> Vec<PathBuf> {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.skipped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 
     /// Places that could not be looked at, sorted.
     pub(in super::super) fn troubles(&self) -> Vec<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 }
 
@@ -126,8 +148,14 @@ impl Walk {
         if !is_file || is_temp_name(entry.file_name()) {
             return;
         }
-        let Ok(relative) = entry.path().strip_prefix(&self.root.real) else { return };
-        if self.filter.as_ref().is_some_and(|filter| !filter.keeps(relative)) {
+        let Ok(relative) = entry.path().strip_prefix(&self.root.real) else {
+            return;
+        };
+        if self
+            .filter
+            .as_ref()
+            .is_some_and(|filter| !filter.keeps(relative))
+        {
             return;
         }
         if self.is_sensitive(entry.path(), relative) {
@@ -139,7 +167,10 @@ impl Walk {
 
     /// Protected by its real path or by the one it would be written with.
     pub(in super::super) fn is_sensitive(&self, real: &Path, relative: &Path) -> bool {
-        self.workspace.is_sensitive(real) || self.workspace.is_sensitive(&self.root.declared_path(relative))
+        self.workspace.is_sensitive(real)
+            || self
+                .workspace
+                .is_sensitive(&self.root.declared_path(relative))
     }
 
     fn builder(&self) -> WalkBuilder {
@@ -147,7 +178,12 @@ impl Walk {
         let mut builder = WalkBuilder::new(root);
         builder.hidden(false).follow_links(false).current_dir(root);
         if self.include_ignored {
-            builder.ignore(false).git_ignore(false).git_global(false).git_exclude(false).parents(false);
+            builder
+                .ignore(false)
+                .git_ignore(false)
+                .git_global(false)
+                .git_exclude(false)
+                .parents(false);
         } else {
             builder.add_custom_ignore_filename(".rgignore");
             if !in_work_tree(root) {
@@ -175,7 +211,9 @@ impl Walk {
     /// A walk error by its place, shown like other paths.
     fn reason(&self, error: &ignore::Error) -> String {
         match error {
-            ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => self.reason(err),
+            ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+                self.reason(err)
+            }
             ignore::Error::WithPath { path, err } => {
                 let relative = path.strip_prefix(&self.root.real).unwrap_or(path);
                 let shown = super::shown_path(&self.workspace, &self.root, relative);

@@ -1,0 +1,64 @@
+//! What a client said about itself in `initialize`.
+
+use agent_client_protocol_schema::v1::{ClientCapabilities, InitializeRequest};
+
+/// What the client can do, as far as this agent makes use of it. The default is a client that can do nothing extra.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Caps {
+    /// It shows notices.
+    pub(super) notices: bool,
+    /// It fills in forms.
+    pub(super) forms: bool,
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    /// What it calls itself.
+    pub(super) name: String,
+    /// What it can do.
+    pub(super) caps: Caps,
+}
+
+impl Client {
+    /// The client that sent this.
+    pub(super) fn new(request: &InitializeRequest) -> Self {
+        let info = request.client_info.as_ref();
+        Self {
+            name: info.map_or_else(|| "ACP client".to_owned(), |info| format!("{} {}", info.name, info.version)),
+            caps: Caps::new(&request.client_capabilities),
+        }
+    }
+}
+
+impl Caps {
+    fn new(said: &ClientCapabilities) -> Self {
+        Self {
+            notices: said.session.as_ref().is_some_and(|session| session.notices.is_some()),
+            forms: said.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_support_and_anything_else_is_none() {
+        let caps = |said: Value| {
+            let request = json!({"protocolVersion": 1, "clientCapabilities": said});
+            Client::new(&serde_json::from_value(request).unwrap()).caps
+        };
+        let (none, notices, forms) =
+            (Caps::default(), Caps { notices: true, forms: false }, Caps { notices: false, forms: true });
+        assert_eq!(caps(json!({})), none);
+        assert_eq!(caps(json!({"session": {"notices": {}}})), notices);
+        assert_eq!(caps(json!({"session": {"notices": null}})), none);
+        assert_eq!(caps(json!({"elicitation": {}})), none, "it advertises nothing");
+        assert_eq!(caps(json!({"elicitation": {"form": null, "url": {}}})), none);
+        assert_eq!(caps(json!({"elicitation": {"form": {}}})), forms);
+    }
+}
