@@ -10,6 +10,7 @@ use longshore_protocol::id::{HostId, SessionId};
 use longshore_protocol::value::approval::ApprovalRequest;
 use longshore_protocol::value::question::{QuestionAnswer, QuestionRequest};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::client::Caps;
@@ -67,7 +68,7 @@ impl Host {
 
     /// Queues an update of a session.
     pub(super) fn send(&self, session: &SessionId, update: SessionUpdate) {
-        if let Err(error) = self.peer.notify(UPDATE, &SessionNotification::new(session.as_str().to_owned(), update)) {
+        if let Err(error) = self.peer.notify(UPDATE, &Params::new(session, update)) {
             tracing::error!(?error, "an update could not be written");
         }
     }
@@ -124,12 +125,41 @@ impl HostConn for Host {
 struct Line {
     jsonrpc: &'static str,
     method: &'static str,
-    params: SessionNotification,
+    params: Params,
+}
+
+/// Params of an update.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Params {
+    Typed(SessionNotification),
+    /// With members that the types leave out because they have their default.
+    Whole(Value),
+}
+
+impl Params {
+    fn new(session: &SessionId, update: SessionUpdate) -> Self {
+        let is_call = matches!(update, SessionUpdate::ToolCall(_));
+        let typed = SessionNotification::new(session.as_str().to_owned(), update);
+        if !is_call {
+            return Self::Typed(typed);
+        }
+        // Some clients do not know the default of a call's status.
+        match serde_json::to_value(&typed) {
+            Ok(mut whole) => {
+                if whole["update"]["status"].is_null() {
+                    whole["update"]["status"] = Value::from("pending");
+                }
+                Self::Whole(whole)
+            }
+            Err(_) => Self::Typed(typed),
+        }
+    }
 }
 
 fn line(session: &SessionId, update: SessionUpdate, out: &mut Vec<u8>) {
     let before = out.len();
-    let params = SessionNotification::new(session.as_str().to_owned(), update);
+    let params = Params::new(session, update);
     match serde_json::to_writer(&mut *out, &Line { jsonrpc: "2.0", method: UPDATE, params }) {
         Ok(()) => out.push(b'\n'),
         Err(error) => {

@@ -32,6 +32,9 @@ use super::options::{Settings, config_options, mode_id};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::time::Timestamp;
 
+/// A call whose arguments are this long is shown before they are complete, by its name; a shorter one is shown whole.
+const EARLY_BYTES: u64 = 1 << 10;
+
 /// Progress updates of one call in one second.
 const PROGRESS_PER_SECOND: u32 = 10;
 
@@ -48,6 +51,8 @@ pub(super) struct Projection {
     shown: HashMap<ItemId, u64>,
     /// Calls that have not ended, in the order they began.
     calls: Vec<(ToolCallId, Call)>,
+    /// The title the client knows.
+    told_title: String,
     /// Turns that the client's own prompts began: it knows their words.
     own_turns: HashSet<TurnId>,
     /// Changes the client asked for itself: their answers tell of them.
@@ -81,6 +86,7 @@ impl Projection {
             replay_until,
             shown: HashMap::new(),
             calls: Vec::new(),
+            told_title: String::new(),
             own_turns: HashSet::new(),
             own_changes: VecDeque::new(),
             asked: HashSet::new(),
@@ -154,7 +160,11 @@ impl Projection {
             DomainEvent::TurnEnded { turn, reason, stop, error, .. } => {
                 self.turn_ended(turn, (*reason, *stop), error.as_ref(), is_history, out);
                 if !is_history {
-                    let info = SessionInfoUpdate::new().title(self.title.clone()).updated_at(at.to_string());
+                    let mut info = SessionInfoUpdate::new().updated_at(at.to_string());
+                    if self.title != self.told_title {
+                        self.told_title.clone_from(&self.title);
+                        info = info.title(self.title.clone());
+                    }
                     out.push(SessionUpdate::SessionInfoUpdate(info));
                 }
             }
@@ -183,8 +193,9 @@ impl Projection {
                 let rest = self.rest(item, text);
                 out.extend(chunks(rest, item.as_str()).map(SessionUpdate::AgentThoughtChunk));
             }
-            DomainEvent::ToolDelta { call, name, .. } => {
-                if self.call(call).is_none() {
+            DomainEvent::ToolDelta { call, name, offset, text } => {
+                let is_long = offset + text.len() as u64 >= EARLY_BYTES;
+                if is_long && self.call(call).is_none() {
                     self.calls.push((call.clone(), Call { is_shown: true, ..Call::default() }));
                     let begun = ToolCall::new(call.as_str().to_owned(), name.to_string()).name(name.to_string());
                     out.push(SessionUpdate::ToolCall(begun));
@@ -255,6 +266,7 @@ impl Projection {
         self.settings.apply(changed);
         if let Some(title) = &changed.title {
             self.title.clone_from(title);
+            self.told_title.clone_from(title);
         }
         if self.own_changes.front() == Some(changed) {
             self.own_changes.pop_front();

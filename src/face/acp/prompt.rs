@@ -154,7 +154,7 @@ fn stopped(reason: StopReason) -> PromptResponse {
 }
 
 fn usage(spent: &Spent) -> Option<Usage> {
-    if *spent == Spent::default() {
+    if spent.total() == 0 {
         return None;
     }
     let some = |tokens: u64| Some(tokens).filter(|tokens| *tokens > 0);
