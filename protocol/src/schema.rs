@@ -53,7 +53,13 @@ pub fn document() -> Value {
         .collect();
     let envelope = envelope(&mut generator);
     let mut defs = generator.take_definitions(true);
-    defs.append(&mut envelope_defs(&methods, &events, &reverse));
+    for (name, schema) in envelope_defs(&methods, &events, &reverse) {
+        let earlier = defs.insert(name, schema);
+        debug_assert!(
+            earlier.is_none(),
+            "a type has the name of a kind of message"
+        );
+    }
     defs.sort_keys();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -146,13 +152,13 @@ fn envelope(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<RpcError>();
     let reference = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
     let kinds = [
-        "Request",
-        "ReverseRequest",
-        "Notification",
-        "Cancel",
-        "Success",
-        "Failure",
-        "Batch",
+        "RequestMessage",
+        "ReverseRequestMessage",
+        "EventMessage",
+        "CancelMessage",
+        "ResultMessage",
+        "ErrorMessage",
+        "BatchMessage",
     ];
     Value::Array(kinds.map(reference).to_vec())
 }
@@ -181,10 +187,10 @@ fn envelope_defs(
     };
     let message = |description: &str, properties: Value, required: &[&str]| json!({"description": description, "type": "object", "properties": properties, "required": required});
     let defs = json!({
-        "Request": {"description": "A host asks.", "oneOf": calls(methods, true)},
-        "ReverseRequest": {"description": "The server asks a host.", "oneOf": calls(reverse, true)},
-        "Notification": {"description": "The server tells a host of an event.", "oneOf": calls(events, false)},
-        "Cancel": message(
+        "RequestMessage": {"description": "A host asks.", "oneOf": calls(methods, true)},
+        "ReverseRequestMessage": {"description": "The server asks a host.", "oneOf": calls(reverse, true)},
+        "EventMessage": {"description": "The server tells a host of an event.", "oneOf": calls(events, false)},
+        "CancelMessage": message(
             "Either side takes a request of its own back; the id is spelled as the request spelled it.",
             json!({
                 "jsonrpc": version, "method": {"const": "$/cancelRequest"},
@@ -192,17 +198,17 @@ fn envelope_defs(
             }),
             &["method", "params"],
         ),
-        "Success": message(
+        "ResultMessage": message(
             "The answer to a request.",
             json!({"jsonrpc": version, "id": id, "result": true}),
             &["id", "result"],
         ),
-        "Failure": message(
+        "ErrorMessage": message(
             "The refusal of a request, or its failure.",
             json!({"jsonrpc": version, "id": id, "error": {"$ref": "#/$defs/RpcError"}}),
             &["id", "error"],
         ),
-        "Batch": {
+        "BatchMessage": {
             "description": "Requests and notifications of a host in one line; the replies come in one line too.",
             "type": "array", "minItems": 1,
         },

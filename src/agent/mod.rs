@@ -7,11 +7,23 @@
 
 pub mod call;
 pub mod context;
+mod media;
 pub mod question;
 pub mod repeat;
 pub mod state;
 pub mod step;
 pub mod turn;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod approval_tests;
+#[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
+mod cancel_tests;
+#[cfg(test)]
+mod turn_tests;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +64,8 @@ pub struct Agent {
     pub ids: Ids,
     /// True where the last turn was cancelled by a person and the model has not been told yet.
     pub interrupted: bool,
+    /// True once a command of the shell was started: its processes may outlive their calls.
+    pub ran_commands: bool,
     /// The system prompt, rendered at the first turn of this process and byte-stable from then on.
     pub system: Option<Arc<str>>,
 }
@@ -239,6 +253,7 @@ impl Agent {
             usage: Usage::default(),
             ids: Ids::default(),
             interrupted: false,
+            ran_commands: false,
             system: None,
         }
     }

@@ -2,13 +2,35 @@
 
 use serde_json::Value;
 
-use crate::kernel::limits::{REPEAT_REMINDERS, REPEAT_STOP};
+use crate::kernel::limits::{INVALID_STOP, REPEAT_REMINDERS, REPEAT_STOP};
 
-/// Counts, over the steps of one turn, how often the same call came with nothing else between.
+/// Counts, over the steps of one turn, how often the same call came with nothing else between, and how many steps in a
+/// row asked for nothing that could be run.
 #[derive(Debug, Default)]
 pub struct Streak {
     last: Option<String>,
     count: u32,
+    n_invalid: u32,
+}
+
+/// A call as the streak sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// See [`key`].
+    pub key: String,
+    /// What its arguments were.
+    pub form: Form,
+}
+
+/// What the arguments of a call were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// They fit the tool.
+    Good,
+    /// There is no such tool, or they do not fit it.
+    Invalid,
+    /// They could not be read, which says nothing about what was meant.
+    Unreadable,
 }
 
 /// What the streak asks for.
@@ -18,8 +40,17 @@ pub enum Advice {
     None,
     /// Words for the model.
     Remind(&'static str),
-    /// The same, and the turn ends.
-    Stop(&'static str),
+    /// Words for the model, and the turn ends.
+    Stop(&'static str, Why),
+}
+
+/// Why a turn is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The same call [`REPEAT_STOP`] times in a row.
+    Repeated,
+    /// [`INVALID_STOP`] steps in a row without a call that could be run.
+    Invalid,
 }
 
 const FIRST: &str = "This is the same call as in the steps before, and nothing new can come of it. \
@@ -29,22 +60,29 @@ const SECOND: &str = "The same call has now been made five or more times in a ro
 const THIRD: &str = "The same call keeps being repeated. Make no more calls: write your final answer from what \
     you know.";
 
+const INVALID: &str = "None of the last calls could be run: their tool or their arguments were wrong each time. Make no \
+    more calls: write your final answer from what you know.";
+
 impl Streak {
-    /// Takes in the keys of one step's calls. Repeats within one step do not count.
-    pub fn observe(&mut self, keys: &[String]) -> Advice {
-        let Some(first) = keys.first() else { return Advice::None };
-        if keys.iter().any(|key| key != first) {
-            *self = Self::default();
-            return Advice::None;
+    /// Takes in one step's calls. Repeats within one step do not count.
+    pub fn observe(&mut self, calls: &[Seen]) -> Advice {
+        let Some(first) = calls.first() else { return Advice::None };
+        if calls.iter().all(|call| call.form == Form::Invalid) {
+            self.n_invalid += 1;
+        } else if calls.iter().any(|call| call.form == Form::Good) {
+            self.n_invalid = 0;
         }
-        if self.last.as_ref() == Some(first) {
+        if calls.iter().any(|call| call.key != first.key) {
+            (self.last, self.count) = (None, 0);
+        } else if self.last.as_ref() == Some(&first.key) {
             self.count += 1;
         } else {
-            *self = Self { last: Some(first.clone()), count: 1 };
+            (self.last, self.count) = (Some(first.key.clone()), 1);
         }
         let [first, second, third] = REPEAT_REMINDERS;
         match self.count {
-            n if n >= REPEAT_STOP => Advice::Stop(THIRD),
+            n if n >= REPEAT_STOP => Advice::Stop(THIRD, Why::Repeated),
+            _ if self.n_invalid >= INVALID_STOP => Advice::Stop(INVALID, Why::Invalid),
             n if n >= third => Advice::Remind(THIRD),
             n if n >= second => Advice::Remind(SECOND),
             n if n >= first => Advice::Remind(FIRST),
@@ -80,29 +118,53 @@ mod tests {
 
     use super::*;
 
+    fn good(key: &str) -> Seen {
+        Seen { key: key.to_owned(), form: Form::Good }
+    }
+
     #[test]
     fn insists_at_three_five_and_eight_and_stops_at_twelve() {
         let mut streak = Streak::default();
-        let same = [String::from("Read a")];
-        let advice: Vec<_> = (1..=12).map(|_| streak.observe(&same)).collect();
+        let advice: Vec<_> = (1..=12).map(|_| streak.observe(&[good("Read a")])).collect();
         assert_eq!(advice[..2], [Advice::None; 2]);
         assert_eq!(advice[2..4], [Advice::Remind(FIRST); 2]);
         assert_eq!(advice[4..7], [Advice::Remind(SECOND); 3]);
         assert_eq!(advice[7..11], [Advice::Remind(THIRD); 4]);
-        assert_eq!(advice[11], Advice::Stop(THIRD));
+        assert_eq!(advice[11], Advice::Stop(THIRD, Why::Repeated));
     }
 
     #[test]
     fn another_call_between_starts_anew_and_one_step_counts_once() {
         let mut streak = Streak::default();
-        let (a, b) = (String::from("a"), String::from("b"));
         for _ in 0..20 {
-            assert_eq!(streak.observe(std::slice::from_ref(&a)), Advice::None);
-            assert_eq!(streak.observe(std::slice::from_ref(&b)), Advice::None);
+            assert_eq!(streak.observe(&[good("a")]), Advice::None);
+            assert_eq!(streak.observe(&[good("b")]), Advice::None);
         }
-        assert_eq!(streak.observe(&[a.clone(), a.clone(), a.clone(), a.clone()]), Advice::None);
-        assert_eq!(streak.observe(&[a.clone(), b]), Advice::None);
-        assert_eq!(streak.observe(&[a]), Advice::None);
+        assert_eq!(streak.observe(&[good("a"), good("a"), good("a"), good("a")]), Advice::None);
+        assert_eq!(streak.observe(&[good("a"), good("b")]), Advice::None);
+        assert_eq!(streak.observe(&[good("a")]), Advice::None);
+    }
+
+    #[test]
+    fn only_steps_without_any_call_that_could_run_stop_a_turn() {
+        let last = |forms: &[(Form, usize)]| {
+            let mut streak = Streak::default();
+            let mut n = 0;
+            let mut advice = Advice::None;
+            for (form, times) in forms {
+                for _ in 0..*times {
+                    n += 1;
+                    advice = streak.observe(&[Seen { key: format!("call {n}"), form: *form }]);
+                }
+            }
+            advice
+        };
+        let stopped = Advice::Stop(INVALID, Why::Invalid);
+        assert_eq!(last(&[(Form::Invalid, 11)]), Advice::None);
+        assert_eq!(last(&[(Form::Invalid, 12)]), stopped);
+        assert_eq!(last(&[(Form::Invalid, 11), (Form::Good, 1), (Form::Invalid, 11)]), Advice::None);
+        assert_eq!(last(&[(Form::Unreadable, 40)]), Advice::None);
+        assert_eq!(last(&[(Form::Invalid, 11), (Form::Unreadable, 3), (Form::Invalid, 1)]), stopped);
     }
 
     #[test]

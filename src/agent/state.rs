@@ -7,12 +7,16 @@ use longshore_protocol::value::turn::{FinishReason, TurnReason};
 
 use super::Agent;
 use super::context::input::convert;
+use super::context::render::estimate;
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::message::{Message, MessageOrigin, ModelCall, Part, Thinking};
 
 /// What a call gets as its result where the server ended while it was open.
 pub const UNKNOWN: &str = "The server ended while this call was open. Whether it had any effect is unknown: check \
     before you repeat it.";
+
+/// What stands in the place of an input whose line in the journal could not be read.
+const LOST: &str = "[The user's words at this place were lost by damage to the session's journal.]";
 
 /// Takes in the lines of a journal in order and becomes an agent.
 pub struct Restore {
@@ -44,6 +48,8 @@ pub struct Open {
 
 struct OpenStep {
     number: u32,
+    /// Tokens in the context once its answer stands there.
+    tokens: Option<u64>,
     parts: Vec<Part>,
     partial: bool,
     calls: Vec<ModelCall>,
@@ -73,7 +79,9 @@ impl Restore {
             StateRecord::Granted { grant } => self.agent.grants.push(grant),
             StateRecord::Spent { usage, context_tokens } => {
                 self.agent.usage.add(&usage);
-                self.agent.context.reported(context_tokens);
+                if let Some(step) = &mut self.step {
+                    step.tokens = Some(context_tokens);
+                }
             }
             StateRecord::ModelState { key, value } => {
                 self.model_state.retain(|(other, _)| *other != key);
@@ -101,8 +109,13 @@ impl Restore {
                     self.agent.interrupted = *reason == TurnReason::Cancelled;
                 }
             }
-            DomainEvent::StepStarted { step, .. } => {
+            DomainEvent::StepStarted { turn, step } => {
                 self.close_step(None);
+                if self.turn.as_ref() != Some(turn) {
+                    // The line that began the turn could not be read; an answer to nothing is no valid history.
+                    self.turn = Some(turn.clone());
+                    self.agent.context.push(Message::user(LOST, MessageOrigin::User));
+                }
                 self.step = Some(OpenStep::new(*step));
             }
             DomainEvent::StepEnded { finish, .. } | DomainEvent::StepInterrupted { finish, .. } => {
@@ -161,7 +174,7 @@ impl Restore {
         }
     }
 
-    /// What is still open: closing it is the session's matter, by events that are taken in here again.
+    /// What is still open: closing it is the session's matter.
     pub fn open(&self) -> Open {
         let calls = self.step.iter().flat_map(OpenStep::open_calls).collect();
         Open {
@@ -196,7 +209,7 @@ impl Restore {
 
     fn close_step(&mut self, finish: Option<FinishReason>) {
         let Some(step) = self.step.take() else { return };
-        let OpenStep { parts, partial, calls, results, .. } = step;
+        let OpenStep { number: _, tokens, parts, partial, calls, results } = step;
         if finish == Some(FinishReason::Filtered) {
             return;
         }
@@ -216,13 +229,15 @@ impl Restore {
                 })
             })
             .collect();
-        self.agent.context.push_exchange(Message::Assistant { parts, calls, partial }, results);
+        let answer = Message::Assistant { parts, calls, partial };
+        let tokens = tokens.unwrap_or_else(|| self.agent.context.tokens() + estimate(&answer));
+        self.agent.context.push_exchange(answer, tokens, results);
     }
 }
 
 impl OpenStep {
     fn new(number: u32) -> Self {
-        Self { number, parts: Vec::new(), partial: false, calls: Vec::new(), results: Vec::new() }
+        Self { number, tokens: None, parts: Vec::new(), partial: false, calls: Vec::new(), results: Vec::new() }
     }
 
     /// The first result of a call counts; a later one is a stray.
@@ -336,6 +351,21 @@ mod tests {
             })
             .collect();
         assert!(texts[0].contains("\"a\"") && texts[1].contains("unknown"), "{texts:?}");
+    }
+
+    #[test]
+    fn an_input_that_was_lost_leaves_a_valid_history() {
+        let mut restore = Restore::new("s".into());
+        restore.event(&DomainEvent::StepStarted { turn: "t1".into(), step: 1 });
+        restore.event(&DomainEvent::MessageCompleted {
+            turn: "t1".into(),
+            item: "i1".into(),
+            text: "answer".into(),
+            partial: false,
+        });
+        let messages = restore.finish().0.context.messages();
+        assert_eq!(*messages[0], Message::user(LOST, MessageOrigin::User));
+        assert!(matches!(&*messages[1], Message::Assistant { .. }));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use longshore_protocol::id::{ItemId, ToolCallId};
 use longshore_protocol::value::turn::FinishReason;
 use longshore_protocol::value::usage::Usage;
 
+use super::context::render::estimate_answer;
+use super::media::LeftOut;
+use super::turn::Progress;
 use super::{Agent, TurnCx};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
@@ -35,13 +38,8 @@ pub(super) struct Whole {
     pub(super) finish: FinishReason,
     /// Tokens.
     pub(super) usage: Usage,
-}
-
-/// Whether images are sent. Once a provider has refused them they stay out for the rest of the step.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Media {
-    Kept,
-    Stripped,
+    /// Tokens in the context once it stands there.
+    pub(super) context_tokens: u64,
 }
 
 impl Agent {
@@ -49,13 +47,17 @@ impl Agent {
     ///
     /// # Errors
     /// The fault the turn fails with: the last provider error, or a storage fault.
-    pub(super) async fn request(&mut self, cx: &TurnCx, step: u32) -> Result<Answer, Fault> {
+    pub(super) async fn request(
+        &mut self,
+        cx: &TurnCx,
+        step: u32,
+        progress: &mut Progress,
+    ) -> Result<Answer, Fault> {
         cx.sink.durable(&self.id, DomainEvent::StepStarted { turn: cx.turn.clone(), step })?;
         let mut budget = Budget::new(cx.limits.max_attempts_per_step);
         let mut attempt = 1;
-        let mut media = Media::Kept;
         loop {
-            let request = self.model_request(cx, attempt, media);
+            let request = self.model_request(cx, attempt, &progress.left_out);
             let mut shown = Shown::default();
             let mut assembler = Assembler::new();
             let outcome = tokio::select! {
@@ -63,18 +65,20 @@ impl Agent {
                 () = cx.cancel.cancelled() => Err(ProviderError::new(ErrorClass::Cancelled, "cancelled")),
                 outcome = self.follow(cx, request, &mut assembler, &mut shown) => outcome,
             };
+            let spent = assembler.usage().copied();
             if outcome.is_err() && cx.cancel.is_cancelled() {
-                self.keep_partial(cx, step, assembler.into_partial(), &shown)?;
+                self.keep_partial(cx, step, assembler.into_partial(), &shown, spent, progress)?;
                 return Ok(Answer::Cancelled);
             }
             let error = match outcome.map(|()| assembler.finish()) {
-                Ok(Ok(answer)) => return Ok(Answer::Whole(self.take(cx, answer, shown)?)),
+                Ok(Ok(answer)) => return Ok(Answer::Whole(self.take(cx, answer, shown, progress)?)),
                 Ok(Err(error)) | Err(error) => error,
             };
             tracing::warn!(class = ?error.class, attempt, %error, "model request failed");
-            let about_media = matches!(error.class, ErrorClass::ImageRejected | ErrorClass::RequestTooLarge);
-            let delay = if about_media && media == Media::Kept && self.context.has_images() {
-                media = Media::Stripped;
+            if let Some(usage) = spent {
+                self.spend(cx, usage, self.context.tokens(), progress)?;
+            }
+            let delay = if progress.left_out.more(error.class, &self.context.messages()) {
                 Duration::ZERO
             } else {
                 let begun = !shown.items.is_empty() || !shown.calls.is_empty();
@@ -103,22 +107,16 @@ impl Agent {
                     discard: shown.ids(),
                 },
             );
-            tokio::select! {
-                biased;
-                () = cx.cancel.cancelled() => {
-                    self.interrupt(cx, step, FinishReason::Interrupted)?;
-                    return Ok(Answer::Cancelled);
-                }
-                () = tokio::time::sleep(delay) => {}
+            if cx.cancel.run_until_cancelled(tokio::time::sleep(delay)).await.is_none() {
+                self.interrupt(cx, step, FinishReason::Interrupted)?;
+                return Ok(Answer::Cancelled);
             }
         }
     }
 
-    fn model_request(&self, cx: &TurnCx, attempt: u32, media: Media) -> ModelRequest {
+    fn model_request(&self, cx: &TurnCx, attempt: u32, left_out: &LeftOut) -> ModelRequest {
         let mut messages = self.context.messages();
-        if media == Media::Stripped {
-            super::context::render::strip_images(&mut messages);
-        }
+        left_out.apply(&mut messages);
         ModelRequest {
             session: self.session.clone(),
             lane: Arc::from(self.id.as_str()),
@@ -185,10 +183,16 @@ impl Agent {
         }
     }
 
-    /// Records the items of a whole answer and what it cost.
-    fn take(&mut self, cx: &TurnCx, answer: Generated, shown: Shown) -> Result<Whole, Fault> {
+    /// Records the items of a whole answer and what it cost, before any of its calls runs.
+    fn take(
+        &mut self,
+        cx: &TurnCx,
+        answer: Generated,
+        shown: Shown,
+        progress: &mut Progress,
+    ) -> Result<Whole, Fault> {
         self.record_items(cx, &answer.parts, &shown, Completeness::Whole)?;
-        let calls = answer
+        let calls: Vec<ModelCall> = answer
             .calls
             .into_iter()
             .map(|call| ModelCall {
@@ -204,27 +208,54 @@ impl Agent {
             })
             .collect();
         let usage = answer.usage.unwrap_or_else(|| Usage { estimated: true, ..Usage::default() });
-        self.usage.add(&usage);
-        if usage.total() > 0 {
-            self.context.reported(usage.total());
-        }
-        let context_tokens = self.context.tokens();
-        cx.board.set_context(context_tokens);
-        cx.sink.state(&self.id, StateRecord::Spent { usage, context_tokens })?;
+        let parts = answer.parts;
+        let context_tokens = match usage.total() {
+            0 => self.context.tokens() + estimate_answer(&parts, &calls),
+            reported => reported,
+        };
+        self.spend(cx, usage, context_tokens, progress)?;
         if let Some(value) = cx.model.state(&self.session) {
             cx.sink.state(&self.id, StateRecord::ModelState { key: cx.model.info().id.clone(), value })?;
         }
+        Ok(Whole { parts, calls, finish: answer.finish, usage, context_tokens })
+    }
+
+    /// Records what a request cost, whatever came of it.
+    fn spend(
+        &mut self,
+        cx: &TurnCx,
+        usage: Usage,
+        context_tokens: u64,
+        progress: &mut Progress,
+    ) -> Result<(), Fault> {
+        self.usage.add(&usage);
+        progress.usage.add(&usage);
+        cx.sink.state(&self.id, StateRecord::Spent { usage, context_tokens })?;
         let context_window = cx.model.info().max_context_size;
         cx.sink.live(&self.id, DomainEvent::SessionUsage { context_tokens, context_window, total: self.usage });
-        Ok(Whole { parts: answer.parts, calls, finish: answer.finish, usage })
+        Ok(())
     }
 
     /// Keeps what a cancelled answer had said; its calls, never whole, are dropped.
-    fn keep_partial(&mut self, cx: &TurnCx, step: u32, parts: Vec<Part>, shown: &Shown) -> Result<(), Fault> {
+    fn keep_partial(
+        &mut self,
+        cx: &TurnCx,
+        step: u32,
+        parts: Vec<Part>,
+        shown: &Shown,
+        spent: Option<Usage>,
+        progress: &mut Progress,
+    ) -> Result<(), Fault> {
         self.record_items(cx, &parts, shown, Completeness::Partial)?;
         let says_something = parts.iter().any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
+        let added = if says_something { estimate_answer(&parts, &[]) } else { 0 };
+        let context_tokens = self.context.tokens() + added;
+        if let Some(usage) = spent {
+            self.spend(cx, usage, context_tokens, progress)?;
+        }
         if says_something {
-            self.context.push(Message::Assistant { parts, calls: Vec::new(), partial: true });
+            let answer = Message::Assistant { parts, calls: Vec::new(), partial: true };
+            self.context.push_exchange(answer, context_tokens, Vec::new());
         }
         self.interrupt(cx, step, FinishReason::Interrupted)
     }

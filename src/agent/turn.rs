@@ -10,12 +10,13 @@ use longshore_protocol::value::usage::Usage;
 
 use super::call::{BatchEnd, run_batch};
 use super::context::prompt;
-use super::repeat::{Advice, Streak};
+use super::media::LeftOut;
+use super::repeat::{Advice, Streak, Why};
 use super::step::{Answer, Whole};
 use super::{Agent, TurnCx};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
-use crate::kernel::limits::REPEAT_STOP;
+use crate::kernel::limits::{INVALID_STOP, REPEAT_STOP};
 use crate::kernel::message::{Message, MessageOrigin, Part};
 
 /// What begins a turn.
@@ -79,26 +80,27 @@ impl Agent {
 
     async fn run_steps(&mut self, cx: &TurnCx, input: TurnInput, progress: &mut Progress) -> Result<End, Fault> {
         self.begin(cx, input).await?;
-        let mut streak = Streak::default();
+        let limit = cx.limits.max_steps_per_turn;
         let mut step = 0;
         loop {
             if cx.cancel.is_cancelled() {
                 return Ok(End::Cancelled);
             }
-            if cx.limits.max_steps_per_turn > 0 && step >= cx.limits.max_steps_per_turn {
-                return Err(max_steps(cx.limits.max_steps_per_turn));
+            if limit > 0 && step >= limit {
+                return Err(max_steps(limit));
             }
             step += 1;
             self.take_steers(cx)?;
-            let whole = match self.request(cx, step).await? {
+            let whole = match self.request(cx, step, progress).await? {
                 Answer::Whole(whole) => whole,
                 Answer::Cancelled => return Ok(End::Cancelled),
             };
-            progress.take(&whole);
-            if let Some(end) = self.finish_step(cx, step, whole, &mut streak).await? {
-                if matches!(end, End::Cancelled) || cx.steers.is_empty() {
-                    return Ok(end);
-                }
+            progress.said(&whole.parts);
+            match self.finish_step(cx, step, whole, &mut progress.streak).await? {
+                None => {}
+                // What was added while the model had its say is answered in this turn, as long as it has steps left.
+                Some(End::Stopped(_)) if !cx.steers.is_empty() && (limit == 0 || step < limit) => {}
+                Some(end) => return Ok(end),
             }
         }
     }
@@ -106,13 +108,15 @@ impl Agent {
     async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
         let TurnInput { origin, shown, parts } = input;
         cx.sink.durable(&self.id, DomainEvent::TurnStarted { turn: cx.turn.clone(), origin, input: shown })?;
-        if self.system.is_none() {
-            let (surroundings, cwd) = (cx.surroundings.clone(), cx.workspace.cwd.to_owned());
-            self.system = Some(crate::os::blocking::run(move || prompt::render(&surroundings, &cwd)).await);
-        }
         self.context.push(Message::User { parts, origin: MessageOrigin::User });
         if std::mem::take(&mut self.interrupted) {
             self.remind(cx, INTERRUPTED)?;
+        }
+        if self.system.is_none() {
+            let (surroundings, cwd) = (cx.surroundings.clone(), cx.workspace.cwd.to_owned());
+            let rendering = crate::os::blocking::run(move || prompt::render(&surroundings, &cwd));
+            // A directory that does not answer must not hold a cancelled turn.
+            self.system = cx.cancel.run_until_cancelled(rendering).await;
         }
         Ok(())
     }
@@ -143,7 +147,7 @@ impl Agent {
         whole: Whole,
         streak: &mut Streak,
     ) -> Result<Option<End>, Fault> {
-        let Whole { parts, calls, finish, usage } = whole;
+        let Whole { parts, calls, finish, usage, context_tokens } = whole;
         let ended = DomainEvent::StepEnded { turn: cx.turn.clone(), step, finish, usage };
         if finish == FinishReason::Filtered {
             // Neither the calls nor the half answer are sent again: they would be filtered again.
@@ -151,60 +155,53 @@ impl Agent {
             let message = "the provider filtered the model's answer; put the request in other words";
             return Err(Fault::new(ErrorKind::Filtered, message));
         }
-        if calls.is_empty() {
-            self.context.push(Message::Assistant { parts, calls, partial: false });
-            cx.sink.durable(&self.id, ended)?;
-            let stop = match finish {
-                FinishReason::Truncated => StopReason::MaxTokens,
-                _ => StopReason::EndTurn,
-            };
-            return Ok(Some(End::Stopped(stop)));
-        }
         let (results, advice, end) = run_batch(self, cx, &calls, finish, streak).await;
-        self.context.push_exchange(Message::Assistant { parts, calls, partial: false }, results);
+        let asked = !calls.is_empty();
+        self.context.push_exchange(Message::Assistant { parts, calls, partial: false }, context_tokens, results);
+        cx.board.set_context(self.context.tokens());
+        let recorded = cx.sink.durable(&self.id, ended);
         match end {
-            BatchEnd::Done => {
-                cx.sink.durable(&self.id, ended)?;
-                match advice {
-                    Advice::None => {}
-                    Advice::Remind(text) => self.remind(cx, text)?,
-                    Advice::Stop(text) => {
-                        self.remind(cx, text)?;
-                        return Err(repeated());
-                    }
-                }
-                match finish {
-                    FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other => Ok(None),
-                    FinishReason::Truncated => Ok(Some(End::Stopped(StopReason::MaxTokens))),
-                    _ => Ok(Some(End::Stopped(StopReason::EndTurn))),
-                }
-            }
-            BatchEnd::Cancelled => {
-                cx.sink.durable(&self.id, ended)?;
-                Ok(Some(End::Cancelled))
-            }
+            BatchEnd::Done => {}
+            BatchEnd::Cancelled => return recorded.map(|_| Some(End::Cancelled)),
             BatchEnd::Failed(fault) => {
                 // The fault counts even where the journal can't take the end of the step any more.
-                if let Err(error) = cx.sink.durable(&self.id, ended) {
+                if let Err(error) = recorded {
                     tracing::error!(%error, "the end of a step could not be recorded");
                 }
-                Err(fault)
+                return Err(fault);
             }
         }
+        recorded?;
+        match advice {
+            Advice::None => {}
+            Advice::Remind(text) => self.remind(cx, text)?,
+            Advice::Stop(text, why) => {
+                self.remind(cx, text)?;
+                return Err(stopped(why));
+            }
+        }
+        Ok(match finish {
+            FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other if asked => None,
+            FinishReason::Truncated => Some(End::Stopped(StopReason::MaxTokens)),
+            _ => Some(End::Stopped(StopReason::EndTurn)),
+        })
     }
 }
 
+/// What a turn has gathered.
 #[derive(Default)]
-struct Progress {
-    usage: Usage,
+pub(super) struct Progress {
+    /// Tokens, those of failed requests included.
+    pub(super) usage: Usage,
+    /// Images its requests leave out.
+    pub(super) left_out: LeftOut,
     text: String,
+    streak: Streak,
 }
 
 impl Progress {
-    fn take(&mut self, whole: &Whole) {
-        self.usage.add(&whole.usage);
-        let text: String = whole
-            .parts
+    fn said(&mut self, parts: &[Part]) {
+        let text: String = parts
             .iter()
             .filter_map(|part| match part {
                 Part::Text(text) => Some(&**text),
@@ -224,7 +221,11 @@ fn max_steps(limit: u32) -> Fault {
     Fault::new(ErrorKind::MaxSteps, message).with("name", "max_steps_per_turn").with("value", limit)
 }
 
-fn repeated() -> Fault {
-    let message = format!("the model made the same call {REPEAT_STOP} times in a row, so the turn was stopped");
-    Fault::new(ErrorKind::LimitExceeded, message).with("name", "identical_calls").with("value", REPEAT_STOP)
+fn stopped(why: Why) -> Fault {
+    let (message, name, value) = match why {
+        Why::Repeated => ("the model made the same call", "identical_calls", REPEAT_STOP),
+        Why::Invalid => ("the model made only calls that could not be run", "invalid_calls", INVALID_STOP),
+    };
+    let message = format!("{message} {value} times in a row, so the turn was stopped");
+    Fault::new(ErrorKind::LimitExceeded, message).with("name", name).with("value", value)
 }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_protocol::error::ErrorKind;
-use longshore_protocol::value::session::Mode;
 use secrecy::SecretString;
 use serde_json::{Map, json};
 
 use super::{DEMO_CAPABILITIES, DEMO_CONTEXT, Registry, ScriptSources, distance};
 use crate::config::values::{
-    Config, LimitsConfig, LoopConfig, ModelConfig, PermissionConfig, ProviderConfig, ShellConfig,
+    Config, ModelConfig, ProviderConfig,
     Wire,
 };
 use crate::http::Http;
@@ -54,8 +53,6 @@ pub(crate) fn model(provider: &str) -> ModelConfig {
 
 fn config(providers: Vec<(&str, ProviderConfig)>, models: Vec<(&str, ModelConfig)>) -> Config {
     Config {
-        default_model: None,
-        default_permission_mode: Mode::Manual,
         providers: providers
             .into_iter()
             .map(|(name, provider)| (name.to_owned(), provider))
@@ -64,29 +61,7 @@ fn config(providers: Vec<(&str, ProviderConfig)>, models: Vec<(&str, ModelConfig
             .into_iter()
             .map(|(name, model)| (name.to_owned(), model))
             .collect(),
-        thinking_effort: None,
-        turn: LoopConfig {
-            max_steps_per_turn: 0,
-            max_attempts_per_step: 10,
-        },
-        limits: LimitsConfig {
-            max_message_bytes: 1,
-            max_in_flight: 1,
-            max_queued_turns: 1,
-        },
-        permission: PermissionConfig {
-            rules: vec![],
-            auto_ask_denies: false,
-            approval_timeout: None,
-            detached_wait: Duration::ZERO,
-        },
-        sensitive_extra: vec![],
-        sensitive_allow: vec![],
-        shell: ShellConfig::default(),
-        files_fsync: true,
-        log_level: None,
-        broken: None,
-        warnings: vec![],
+        ..Config::default()
     }
 }
 

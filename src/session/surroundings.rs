@@ -79,7 +79,6 @@ impl Workplace {
             file,
             can_ask: false,
             shell: deps.shell.clone(),
-            session: session.session_id.clone(),
         };
         Self { workspace, deps: tool_deps, made: Mutex::default(), rules: Arc::new(rules), warnings }
     }

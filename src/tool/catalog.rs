@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use longshore_protocol::id::SessionId;
-
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
@@ -14,7 +12,7 @@ use super::file::glob::Glob;
 use super::file::grep::Grep;
 use super::file::read::Read;
 use super::file::write::Write;
-use super::shell::Shell;
+use super::shell::{Bash, Shell};
 use super::todo::TodoList;
 use super::Tool;
 
@@ -27,8 +25,6 @@ pub struct ToolDeps {
     pub can_ask: bool,
     /// Runs commands.
     pub shell: Arc<Shell>,
-    /// Marks the processes of the session.
-    pub session: SessionId,
 }
 
 /// Which agents have a tool.
@@ -72,6 +68,7 @@ pub const TABLE: &[Row] = &[
     Row { name: Edit::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Edit::new(deps.file.clone())) },
     Row { name: Glob::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Glob::new(deps.file.clone())) },
     Row { name: Grep::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Grep::new(deps.file.clone())) },
+    Row { name: Bash::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Bash::new(deps.shell.clone())) },
     Row { name: TodoList::NAME, agents: Agents::Working, when: always, make: |_| Arc::new(TodoList::new()) },
     Row {
         name: AskUserQuestion::NAME,
@@ -119,7 +116,7 @@ mod tests {
             image_input: false,
         };
         let shell = Shell::new(&Env::default(), &ShellConfig::default(), Processes::new(None));
-        ToolDeps { file, can_ask, shell: Arc::new(shell), session: "s".into() }
+        ToolDeps { file, can_ask, shell: Arc::new(shell) }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {

@@ -1,1 +1,3 @@
-fn main() {}
+//! What the documents promise and the protocol keeps.
+
+mod readme;

@@ -53,7 +53,13 @@ impl Finished {
 
 impl Runnable {
     /// Makes ready what was allowed.
-    pub(super) fn new(cx: &TurnCx, questioner: &Arc<Questioner>, call: ToolCallId, resolved: Box<Resolved>) -> Self {
+    pub(super) fn new(
+        cx: &TurnCx,
+        questioner: &Arc<Questioner>,
+        call: ToolCallId,
+        resolved: Box<Resolved>,
+        halt: CancellationToken,
+    ) -> Self {
         let session = questioner.session();
         let can_ask = !cx.unattended && cx.asks.ability(session, AskKind::Question) != Ability::Unable;
         Self {
@@ -63,7 +69,7 @@ impl Runnable {
             accesses: resolved.accesses,
             execute: resolved.execute,
             note: resolved.note,
-            cancel: cx.cancel.clone(),
+            cancel: halt,
             sink: cx.sink.clone(),
             clock: cx.clock.clone(),
             ask_user: can_ask.then(|| questioner.clone() as Arc<dyn AskUser>),
@@ -71,18 +77,33 @@ impl Runnable {
         }
     }
 
-    /// Runs it.
-    pub(super) async fn run(self) -> Finished {
-        let started = self.clock.elapsed();
-        let clock = self.clock.clone();
-        let outcome = match self.say_running().await {
-            Ok(()) => self.execute().await,
-            Err(fault) => Outcome {
-                fault: Some(fault),
-                ..Outcome::failed("The call was not run, because its start could not be recorded.")
-            },
-        };
-        Finished { outcome, duration_ms: elapsed_ms(clock.elapsed().saturating_sub(started)) }
+    /// Runs it. `None` where a cancel came before its effect could begin.
+    pub(super) async fn run(self) -> Option<Finished> {
+        let (clock, call, name) = (self.clock.clone(), self.call.clone(), self.tool.spec().name);
+        let started = clock.elapsed();
+        let ran = AssertUnwindSafe(self.guarded()).catch_unwind().await;
+        let outcome = ran.unwrap_or_else(|_| {
+            tracing::error!(tool = name, %call, "tool panicked");
+            Some(Outcome::failed(format!(
+                "{name} failed by an internal error. What it had done until then is unknown: check before you go on."
+            )))
+        });
+        let duration_ms = elapsed_ms(clock.elapsed().saturating_sub(started));
+        outcome.map(|outcome| Finished { outcome, duration_ms })
+    }
+
+    async fn guarded(self) -> Option<Outcome> {
+        if self.cancel.is_cancelled() {
+            return None;
+        }
+        if let Err(fault) = self.say_running().await {
+            let message = "The call was not run, because its start could not be recorded.";
+            return Some(Outcome { fault: Some(fault), ..Outcome::failed(message) });
+        }
+        if self.cancel.is_cancelled() {
+            return None;
+        }
+        Some(self.execute().await)
     }
 
     /// The record that it runs is on the disk before an effect begins, so that a crash leaves no effect unknown to us.
@@ -109,15 +130,8 @@ impl Runnable {
             ask_user: self.ask_user,
             results_dir: self.results_dir.clone(),
         };
-        let (execute, spec) = (self.execute.take(), self.tool.spec());
-        let ran = AssertUnwindSafe(async move { execute(cx).await }).catch_unwind().await;
-        let Ok(mut outcome) = ran else {
-            tracing::error!(tool = spec.name, call = %self.call, "tool panicked");
-            return Outcome::failed(format!(
-                "{} failed by an internal error. What it had done until then is unknown: check before you go on.",
-                spec.name
-            ));
-        };
+        let mut outcome = (self.execute.take())(cx).await;
+        let spec = self.tool.spec();
         if let Some(note) = self.note {
             outcome.note = Some(outcome.note.map_or_else(|| note.clone(), |own| format!("{own}\n{note}")));
         }

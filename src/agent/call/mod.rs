@@ -17,19 +17,21 @@ use std::sync::Arc;
 
 use longshore_protocol::value::turn::FinishReason;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use self::execute::{Finished, Runnable};
-use self::permit::Permit;
+use self::permit::{Judged, Permit};
 use self::prepare::Prepared;
-use self::resolve::Resolved;
+use self::resolve::{Drawn, Resolved};
 use self::schedule::Schedule;
 use super::question::Questioner;
 use super::repeat::{Advice, Streak};
 use super::{Agent, TurnCx};
-use crate::kernel::event::DomainEvent;
+use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::{MAX_PARALLEL_CALLS, TOOL_CANCEL_GRACE};
 use crate::kernel::message::{Message, ModelCall};
+use crate::kernel::rule::{Grant, Subject};
 use crate::tool::{Effect, Outcome};
 
 /// How a batch ended; its results are complete in every case.
@@ -51,20 +53,22 @@ pub(super) async fn run_batch(
     streak: &mut Streak,
 ) -> (Vec<Message>, Advice, BatchEnd) {
     let prepared: Vec<Prepared> = calls.iter().map(|call| prepare::prepare(cx, call, finish)).collect();
-    let keys: Vec<String> = prepared.iter().map(|call| call.key.clone()).collect();
+    let seen: Vec<_> = prepared.iter().map(|call| call.seen.clone()).collect();
     let mut batch = Batch {
-        calls,
-        twins: prepare::twins(cx, &prepared),
-        results: calls.iter().map(|_| None).collect(),
+        slots: calls
+            .iter()
+            .zip(prepare::twins(&prepared))
+            .map(|(call, twin)| Slot { call, twin, stage: Stage::New, ready: None, result: None })
+            .collect(),
         schedule: Schedule::new(MAX_PARALLEL_CALLS),
-        ready: calls.iter().map(|_| None).collect(),
         running: JoinSet::new(),
         questioner: Questioner::new(agent, cx),
+        halt: cx.cancel.child_token(),
         end: BatchEnd::Done,
     };
     for (n, prepared) in prepared.into_iter().enumerate() {
-        if matches!(batch.end, BatchEnd::Failed(_)) || cx.cancel.is_cancelled() {
-            batch.announce_unrun(agent, cx, n, &prepared);
+        if batch.halt.is_cancelled() {
+            batch.announce(agent, cx, n, &Drawn::plain(&prepared));
         } else {
             batch.decide(agent, cx, n, prepared).await;
         }
@@ -72,76 +76,102 @@ pub(super) async fn run_batch(
     batch.finish(agent, cx).await;
     agent.ids.questions = batch.questioner.asked();
     let (results, end) = batch.into_results(agent, cx);
-    (results, streak.observe(&keys), end)
+    (results, streak.observe(&seen), end)
 }
 
 struct Batch<'a> {
-    calls: &'a [ModelCall],
-    /// For a call that repeats an earlier one of this step: which.
-    twins: Vec<Option<usize>>,
-    results: Vec<Option<Message>>,
+    /// The calls, in the provider's order.
+    slots: Vec<Slot<'a>>,
     schedule: Schedule,
-    /// Calls that were allowed and wait for their turn.
-    ready: Vec<Option<Runnable>>,
-    running: JoinSet<(usize, Finished)>,
+    running: JoinSet<(usize, Option<Finished>)>,
     questioner: Arc<Questioner>,
+    /// Fires when the turn is cancelled and when the batch can't go on: what runs is to end, what waits never starts,
+    /// what is asked is taken back.
+    halt: CancellationToken,
     end: BatchEnd,
+}
+
+struct Slot<'a> {
+    call: &'a ModelCall,
+    /// The earlier call of this step that it repeats.
+    twin: Option<usize>,
+    stage: Stage,
+    /// Set while the call is allowed and waits for others to end.
+    ready: Option<Runnable>,
+    result: Option<Message>,
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nobody but the model knows of it.
+    New,
+    /// It is known, and has had no effect.
+    Announced,
+    /// It may have had an effect.
+    Started,
 }
 
 impl Batch<'_> {
     /// Takes one call from its arguments to the schedule, while earlier calls go on.
     async fn decide(&mut self, agent: &mut Agent, cx: &TurnCx, n: usize, prepared: Prepared) {
         let (who, todos) = ((agent.session.clone(), agent.id.clone()), agent.todos.clone());
-        let resolved = match self.beside(agent, cx, resolve::resolve(cx, &who, &todos, prepared)).await {
-            Ok(resolved) => resolved,
-            Err(refused) => {
-                if self.announce(agent, cx, n, &refused.drawn) {
-                    self.complete(agent, cx, n, Finished::unrun(refused.outcome));
-                }
-                return;
+        let (plain, halt) = (Drawn::plain(&prepared), self.halt.clone());
+        let resolving = halt.run_until_cancelled(resolve::resolve(cx, &who, &todos, prepared));
+        let resolved = match self.beside(agent, cx, resolving).await {
+            Some(Ok(resolved)) => resolved,
+            Some(Err(refused)) => {
+                self.announce(agent, cx, n, &refused.drawn);
+                return self.complete(agent, cx, n, Finished::unrun(refused.outcome));
             }
+            None => return self.announce(agent, cx, n, &plain),
         };
-        if !self.announce(agent, cx, n, &resolved.drawn) || self.twins[n].is_some() {
+        self.announce(agent, cx, n, &resolved.drawn);
+        if let Some(twin) = self.slots[n].twin {
+            return self.share(agent, cx, twin, n);
+        }
+        if self.halt.is_cancelled() {
             return;
         }
-        let desk = permit::Desk::new(agent, cx, &self.calls[n]);
-        let permit = self.beside(agent, cx, desk.decide(resolved)).await;
+        let permit = match permit::judge(agent, cx, self.slots[n].call, resolved) {
+            Judged::Permit(permit) => permit,
+            Judged::Ask(ask) => self.beside(agent, cx, ask.put(halt.clone())).await,
+        };
         match permit {
-            Permit::Run { resolved, grant, approval_used } => {
-                if approval_used {
-                    agent.ids.approvals += 1;
+            Permit::Run { resolved, grant } => {
+                if let Some(grant) = grant
+                    && let Err(fault) = agent.granted(cx, grant)
+                {
+                    return self.fail(fault);
                 }
-                if let Some(grant) = grant {
-                    if let Err(fault) = agent.granted(cx, grant) {
-                        self.end = BatchEnd::Failed(fault);
-                        return;
-                    }
-                }
-                self.schedule(cx, n, resolved);
+                self.schedule(agent, cx, n, resolved);
             }
-            Permit::Refused { outcome, approval_used, stop } => {
-                if approval_used {
-                    agent.ids.approvals += 1;
-                }
+            Permit::Refused { outcome, stop } => {
                 self.complete(agent, cx, n, Finished::unrun(outcome));
                 if stop {
                     cx.cancel.cancel();
                 }
             }
-            Permit::Failed(fault) => self.end = BatchEnd::Failed(fault),
+            Permit::Withdrawn => {}
+            Permit::Failed(fault) => self.fail(fault),
         }
     }
 
-    fn schedule(&mut self, cx: &TurnCx, n: usize, resolved: Box<Resolved>) {
-        let accesses = resolved.accesses.clone();
-        self.ready[n] = Some(Runnable::new(cx, &self.questioner, self.calls[n].id.clone(), resolved));
+    fn schedule(&mut self, agent: &mut Agent, cx: &TurnCx, n: usize, resolved: Box<Resolved>) {
+        agent.ran_commands |= matches!(resolved.subject, Subject::Command { .. });
+        let (accesses, call) = (resolved.accesses.clone(), self.slots[n].call.id.clone());
+        self.slots[n].ready = Some(Runnable::new(cx, &self.questioner, call, resolved, self.halt.clone()));
         if self.schedule.add(n, accesses) {
             self.start(n);
         }
     }
 
     fn start(&mut self, n: usize) {
-        if let Some(runnable) = self.ready[n].take() {
+        if self.halt.is_cancelled() {
+            return;
+        }
+        if let Some(runnable) = self.slots[n].ready.take() {
+            self.slots[n].stage = Stage::Started;
             self.running.spawn(async move { (n, runnable.run().await) });
         }
     }
@@ -158,58 +188,60 @@ impl Batch<'_> {
         }
     }
 
-    /// Waits for everything that runs; after a cancel only for the grace.
+    /// Waits for everything that runs; after a halt only for the grace.
     async fn finish(&mut self, agent: &mut Agent, cx: &TurnCx) {
+        let halt = self.halt.clone();
         while !self.running.is_empty() {
             tokio::select! {
                 biased;
-                () = cx.cancel.cancelled() => {
-                    self.schedule.drop_waiting();
-                    self.drain_cancelled(agent, cx).await;
-                }
+                () = halt.cancelled() => return self.drain(agent, cx).await,
                 Some(joined) = self.running.join_next() => self.joined(agent, cx, joined),
             }
         }
     }
 
-    async fn drain_cancelled(&mut self, agent: &mut Agent, cx: &TurnCx) {
+    async fn drain(&mut self, agent: &mut Agent, cx: &TurnCx) {
         let deadline = tokio::time::Instant::now() + TOOL_CANCEL_GRACE;
-        while !self.running.is_empty() {
-            match tokio::time::timeout_at(deadline, self.running.join_next()).await {
-                Ok(Some(joined)) => self.joined(agent, cx, joined),
-                Ok(None) => return,
-                Err(_) => {
-                    // Dropping a call's future ends what it holds; its result says that the outcome is unknown.
-                    self.running.abort_all();
-                    while self.running.join_next().await.is_some() {}
-                }
-            }
+        while let Ok(Some(joined)) = tokio::time::timeout_at(deadline, self.running.join_next()).await {
+            self.joined(agent, cx, joined);
         }
+        // Dropping a call's future ends what it holds. It is not waited for: a call that never yields can't be ended,
+        // and its result says that the outcome is unknown.
+        self.running = JoinSet::new();
     }
 
-    fn joined(&mut self, agent: &mut Agent, cx: &TurnCx, joined: Result<(usize, Finished), tokio::task::JoinError>) {
-        // `Runnable::run` catches panics itself; only an abort gets here, and that call is closed at the end.
+    fn joined(
+        &mut self,
+        agent: &mut Agent,
+        cx: &TurnCx,
+        joined: Result<(usize, Option<Finished>), tokio::task::JoinError>,
+    ) {
+        // `Runnable::run` catches panics itself, and nothing aborts a call that is still waited for.
         let Ok((n, finished)) = joined else { return };
-        self.complete(agent, cx, n, finished);
+        match finished {
+            Some(finished) => self.complete(agent, cx, n, finished),
+            None => self.slots[n].stage = Stage::Announced,
+        }
         for next in self.schedule.end(n) {
             self.start(next);
         }
     }
 
-    fn announce(&mut self, agent: &Agent, cx: &TurnCx, n: usize, drawn: &resolve::Drawn) -> bool {
-        match record::announce(agent, cx, &self.calls[n], drawn) {
-            Ok(()) => true,
-            Err(fault) => {
-                self.end = BatchEnd::Failed(fault);
-                false
-            }
+    fn announce(&mut self, agent: &Agent, cx: &TurnCx, n: usize, drawn: &Drawn) {
+        match record::announce(agent, cx, self.slots[n].call, drawn) {
+            Ok(()) => self.slots[n].stage = Stage::Announced,
+            Err(fault) => self.fail(fault),
         }
     }
 
-    fn announce_unrun(&mut self, agent: &Agent, cx: &TurnCx, n: usize, prepared: &Prepared) {
-        if !matches!(self.end, BatchEnd::Failed(_)) {
-            self.announce(agent, cx, n, &resolve::Drawn::plain(prepared));
+    /// Nothing can go on. The first fault is the one that counts.
+    fn fail(&mut self, fault: Fault) {
+        if matches!(self.end, BatchEnd::Failed(_)) {
+            tracing::error!(%fault, "a further fault after the one that ends the turn");
+        } else {
+            self.end = BatchEnd::Failed(fault);
         }
+        self.halt.cancel();
     }
 
     /// Records what came of a call and applies its effects.
@@ -218,13 +250,36 @@ impl Batch<'_> {
         let fault = outcome.fault.take();
         for effect in std::mem::take(&mut outcome.effects) {
             if let Err(fault) = agent.apply(cx, effect) {
-                self.end = BatchEnd::Failed(fault);
+                self.fail(fault);
             }
         }
-        let (message, recorded) = record::complete(agent, cx, &self.calls[n], outcome, duration_ms);
-        self.results[n] = Some(message);
-        if let Some(fault) = recorded.err().or(fault) {
-            self.end = BatchEnd::Failed(fault);
+        let slot = &mut self.slots[n];
+        let (message, event) = record::completed(cx, slot.call, outcome, duration_ms);
+        slot.result = Some(message);
+        // What nobody was told of has no end to be told.
+        if slot.stage != Stage::New
+            && let Err(fault) = cx.sink.durable(&agent.id, event)
+        {
+            self.fail(fault);
+        }
+        if let Some(fault) = fault {
+            self.fail(fault);
+        }
+        for twin in n + 1..self.slots.len() {
+            if self.slots[twin].twin == Some(n) && self.slots[twin].stage == Stage::Announced {
+                self.share(agent, cx, n, twin);
+            }
+        }
+    }
+
+    /// Gives a call the result of the one it repeats, as soon as there is one.
+    fn share(&mut self, agent: &mut Agent, cx: &TurnCx, of: usize, to: usize) {
+        if self.slots[to].result.is_some() {
+            return;
+        }
+        if let Some(Message::ToolResult { parts, is_error, note, .. }) = &self.slots[of].result {
+            let outcome = Outcome { is_error: *is_error, note: note.clone(), ..Outcome::parts(parts.clone()) };
+            self.complete(agent, cx, to, Finished::unrun(outcome));
         }
     }
 
@@ -233,27 +288,20 @@ impl Batch<'_> {
         if cx.cancel.is_cancelled() && matches!(self.end, BatchEnd::Done) {
             self.end = BatchEnd::Cancelled;
         }
-        for n in 0..self.calls.len() {
-            if self.results[n].is_some() {
-                continue;
+        for n in 0..self.slots.len() {
+            if self.slots[n].result.is_none() {
+                let outcome = record::closed(&self.end, self.slots[n].stage);
+                self.complete(agent, cx, n, Finished::unrun(outcome));
             }
-            let outcome = match self.twins[n].and_then(|twin| self.results[twin].as_ref()) {
-                Some(Message::ToolResult { parts, is_error, .. }) => {
-                    Outcome { is_error: *is_error, ..Outcome::parts(parts.clone()) }
-                }
-                _ => record::closed(&self.end),
-            };
-            self.complete(agent, cx, n, Finished::unrun(outcome));
         }
-        let results = self.results.into_iter().flatten().collect();
+        let results = self.slots.into_iter().filter_map(|slot| slot.result).collect();
         (results, self.end)
     }
 }
 
 impl Agent {
-    fn granted(&mut self, cx: &TurnCx, grant: crate::kernel::rule::Grant) -> Result<(), Fault> {
-        let record = crate::kernel::event::StateRecord::Granted { grant: grant.clone() };
-        cx.sink.state(&self.id, record)?;
+    fn granted(&mut self, cx: &TurnCx, grant: Grant) -> Result<(), Fault> {
+        cx.sink.state(&self.id, StateRecord::Granted { grant: grant.clone() })?;
         self.grants.push(grant);
         Ok(())
     }
@@ -261,9 +309,9 @@ impl Agent {
     fn apply(&mut self, cx: &TurnCx, effect: Effect) -> Result<(), Fault> {
         match effect {
             Effect::SetTodos(todos) => {
-                self.todos = Arc::from(todos.clone());
+                cx.sink.durable(&self.id, DomainEvent::TodoUpdated { todos: todos.clone() })?;
+                self.todos = Arc::from(todos);
                 cx.board.set_todos(self.todos.clone());
-                cx.sink.durable(&self.id, DomainEvent::TodoUpdated { todos })?;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use longshore_protocol::value::turn::FinishReason;
 use serde_json::Value;
 
 use super::super::TurnCx;
-use super::super::repeat;
+use super::super::repeat::{self, Form, Seen};
 use crate::kernel::message::ModelCall;
 use crate::tool::{Outcome, Tool, args};
 
@@ -16,7 +16,7 @@ pub(super) struct Prepared {
     /// The tool's name as the model wrote it.
     pub(super) name: Arc<str>,
     /// For telling repeats.
-    pub(super) key: String,
+    pub(super) seen: Seen,
     /// The arguments, `{}` where they could not be read.
     pub(super) input: Arc<Value>,
     /// The tool, or what the model is told instead.
@@ -27,22 +27,24 @@ pub(super) struct Prepared {
 pub(super) fn prepare(cx: &TurnCx, call: &ModelCall, finish: FinishReason) -> Prepared {
     let arguments = args::parse(&call.arguments).map_err(|refusal| refusal.message);
     let key = repeat::key(&call.name, &arguments, &call.arguments);
-    let (input, tool) = match arguments {
-        Ok(input) => check(cx, call, input, finish),
+    let unread = |outcome| (Value::Object(serde_json::Map::new()), Form::Unreadable, Err(outcome));
+    let (input, form, tool) = match arguments {
+        Ok(input) if runs(finish) => look_up(cx, &call.name, input),
+        Ok(input) => (input, Form::Unreadable, Err(Outcome::failed(CUT))),
         Err(reason) if runs(finish) => {
             let message = format!("The arguments of {} are not valid: {reason}. Nothing was run.", call.name);
-            (Value::Object(serde_json::Map::new()), Err(Outcome::failed(message)))
+            unread(Outcome::failed(message))
         }
-        Err(_) => (Value::Object(serde_json::Map::new()), Err(Outcome::failed(CUT))),
+        Err(_) => unread(Outcome::failed(CUT)),
     };
-    Prepared { name: call.name.clone(), key, input: Arc::new(input), tool }
+    Prepared { name: call.name.clone(), seen: Seen { key, form }, input: Arc::new(input), tool }
 }
 
 /// Validates other arguments for a call that was prepared already.
 pub(super) fn prepare_edited(cx: &TurnCx, name: &Arc<str>, input: Value) -> Prepared {
     let key = repeat::key(name, &Ok(input.clone()), "");
-    let (input, tool) = look_up(cx, name, input);
-    Prepared { name: name.clone(), key, input: Arc::new(input), tool }
+    let (input, form, tool) = look_up(cx, name, input);
+    Prepared { name: name.clone(), seen: Seen { key, form }, input: Arc::new(input), tool }
 }
 
 const CUT: &str = "This call was not run, because the answer was cut off before it was whole. Make it again, \
@@ -53,41 +55,39 @@ fn runs(finish: FinishReason) -> bool {
     matches!(finish, FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other)
 }
 
-fn check(
-    cx: &TurnCx,
-    call: &ModelCall,
-    input: Value,
-    finish: FinishReason,
-) -> (Value, Result<Arc<dyn Tool>, Outcome>) {
-    if runs(finish) { look_up(cx, &call.name, input) } else { (input, Err(Outcome::failed(CUT))) }
-}
-
-fn look_up(cx: &TurnCx, name: &str, mut input: Value) -> (Value, Result<Arc<dyn Tool>, Outcome>) {
+fn look_up(cx: &TurnCx, name: &str, mut input: Value) -> (Value, Form, Result<Arc<dyn Tool>, Outcome>) {
     let checked = cx.tools.get(name).and_then(|entry| {
         entry.check(&mut input)?;
         Ok(entry.tool().clone())
     });
-    (input, checked.map_err(|refusal| Outcome::failed(refusal.message)))
+    match checked {
+        Ok(tool) => (input, Form::Good, Ok(tool)),
+        Err(refusal) => (input, Form::Invalid, Err(Outcome::failed(refusal.message))),
+    }
 }
 
-/// For each call, the earlier one whose result it shares: the same arguments to a tool that only looks.
-pub(super) fn twins(cx: &TurnCx, calls: &[Prepared]) -> Vec<Option<usize>> {
+/// For each call, the earlier one whose result it shares: the same arguments to a tool that only looks, with no call
+/// between them that may change what it sees.
+pub(super) fn twins(calls: &[Prepared]) -> Vec<Option<usize>> {
     let mut first: HashMap<&str, usize> = HashMap::new();
-    calls
-        .iter()
-        .enumerate()
-        .map(|(n, call)| {
-            let dedupes = cx.tools.get(&call.name).is_ok_and(|entry| entry.tool().spec().dedupe);
-            if !dedupes {
-                return None;
-            }
-            match first.get(call.key.as_str()) {
-                Some(&twin) => Some(twin),
+    let mut twins = Vec::with_capacity(calls.len());
+    for (n, call) in calls.iter().enumerate() {
+        let twin = match &call.tool {
+            Ok(tool) if tool.spec().dedupe => match first.get(call.seen.key.as_str()) {
+                Some(&earlier) => Some(earlier),
                 None => {
-                    first.insert(&call.key, n);
+                    first.insert(&call.seen.key, n);
                     None
                 }
+            },
+            Ok(_) => {
+                first.clear();
+                None
             }
-        })
-        .collect()
+            // It is not run, so it changes nothing.
+            Err(_) => None,
+        };
+        twins.push(twin);
+    }
+    twins
 }

@@ -1,9 +1,7 @@
 //! What hosts, the journal and the model get to see of a call.
 
-use std::sync::Arc;
-
 use super::super::{Agent, TurnCx};
-use super::BatchEnd;
+use super::{BatchEnd, Stage};
 use super::resolve::Drawn;
 use crate::kernel::event::{CallOrigin, DomainEvent};
 use crate::kernel::fault::Fault;
@@ -30,14 +28,13 @@ pub(super) fn announce(agent: &Agent, cx: &TurnCx, call: &ModelCall, drawn: &Dra
     Ok(())
 }
 
-/// Says what came of a call and gives the result for the model, which exists even where it could not be recorded.
-pub(super) fn complete(
-    agent: &Agent,
+/// What came of a call: for the model, and for hosts and the journal.
+pub(super) fn completed(
     cx: &TurnCx,
     call: &ModelCall,
     outcome: Outcome,
     duration_ms: u64,
-) -> (Message, Result<(), Fault>) {
+) -> (Message, DomainEvent) {
     let Outcome { output, is_error, note, display, truncated, effects: _, fault: _ } = outcome;
     let message = Message::ToolResult {
         call: call.id.clone(),
@@ -55,20 +52,25 @@ pub(super) fn complete(
         duration_ms,
         truncated,
     };
-    (message, cx.sink.durable(&agent.id, event).map(|_| ()))
+    (message, event)
 }
 
-/// The result of a call that was never finished, because its turn ended.
-pub(super) fn closed(end: &BatchEnd) -> Outcome {
-    let message: Arc<str> = match end {
-        BatchEnd::Cancelled => "The user interrupted this call on purpose. It may have had part of its effect. \
-            Do not repeat it and do not guess at its result; wait for what the user says."
-            .into(),
-        BatchEnd::Failed(fault) => {
-            format!("This call did not come to an end, because the turn failed: {}. Do not assume that it worked.", fault.message)
-                .into()
-        }
-        BatchEnd::Done => "This call did not come to an end. Do not assume that it worked.".into(),
+/// The result of a call that has none, because its turn ended before.
+pub(super) fn closed(end: &BatchEnd, stage: Stage) -> Outcome {
+    let effect = match stage {
+        Stage::Started => "It may have had part of its effect.",
+        Stage::New | Stage::Announced => "It was not run.",
+    };
+    let message = match end {
+        BatchEnd::Cancelled => format!(
+            "The user interrupted this call on purpose. {effect} Do not repeat it and do not guess at its result; wait \
+             for what the user says."
+        ),
+        BatchEnd::Failed(fault) => format!(
+            "This call did not come to an end, because the turn failed: {}. {effect} Do not assume that it worked.",
+            fault.message
+        ),
+        BatchEnd::Done => format!("This call did not come to an end. {effect} Do not assume that it worked."),
     };
     Outcome::failed(message)
 }

@@ -1,7 +1,9 @@
 //! Resolve, look at the disk once, and draw: everything known about a call before anyone is asked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::FutureExt;
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::todo::Todo;
@@ -92,9 +94,15 @@ pub(super) async fn resolve(
         workspace: cx.workspace.clone(),
         todos: todos.clone(),
     };
-    let call = match tool.resolve(prepared.input.as_ref().clone(), &call_cx) {
-        Ok(call) => call,
-        Err(refusal) => return Err(refused(drawn, refusal)),
+    let input = prepared.input.as_ref().clone();
+    let call = match catch_unwind(AssertUnwindSafe(|| tool.resolve(input, &call_cx))) {
+        Ok(Ok(call)) => call,
+        Ok(Err(refusal)) => return Err(refused(drawn, refusal)),
+        Err(_) => {
+            tracing::error!(tool = %prepared.name, "tool panicked while it looked at its arguments");
+            let message = format!("{} failed by an internal error; the call was not run.", prepared.name);
+            return Err(refused(drawn, Refusal::new(message)));
+        }
     };
     drawn.title = call.title;
     drawn.display = call.display;
@@ -107,8 +115,11 @@ pub(super) async fn resolve(
     };
     drawn.accesses = accesses.iter().map(RealAccess::info).collect();
     if let Some(preview) = call.preview {
-        if let Some(display) = preview(accesses.clone()).await {
-            drawn.display = display;
+        // A drawing that fails is no reason against the call.
+        match AssertUnwindSafe(preview(accesses.clone())).catch_unwind().await {
+            Ok(Some(display)) => drawn.display = display,
+            Ok(None) => {}
+            Err(_) => tracing::error!(tool = %prepared.name, "tool panicked while it drew a call"),
         }
     }
     Ok(Box::new(Resolved {

@@ -26,24 +26,24 @@ impl Context {
     pub fn push(&mut self, message: Message) {
         self.added += render::estimate(&message);
         let message = render::render(message);
-        match (self.rendered.last_mut(), &message) {
-            (
-                Some(last),
-                Message::User { parts: more, origin: MessageOrigin::User },
-            ) if matches!(**last, Message::User { origin: MessageOrigin::User, .. }) => {
-                // Providers want roles to alternate; what the user said in two goes is one message to them.
-                if let Message::User { parts, .. } = Arc::make_mut(last) {
-                    parts.push(Part::text("\n\n"));
-                    parts.extend(more.iter().cloned());
-                }
+        if let Message::User { parts: more, origin: MessageOrigin::User } = &message
+            && let Some(last) = self.rendered.last_mut()
+            && matches!(**last, Message::User { origin: MessageOrigin::User, .. })
+        {
+            // Providers want roles to alternate; what the user said in two goes is one message to them.
+            if let Message::User { parts, .. } = Arc::make_mut(last) {
+                join(parts, more);
             }
-            _ => self.rendered.push(Arc::new(message)),
+            return;
         }
+        self.rendered.push(Arc::new(message));
     }
 
-    /// Adds an answer with all its results, in the provider's order.
-    pub fn push_exchange(&mut self, answer: Message, results: Vec<Message>) {
+    /// Adds an answer with all its results, in the provider's order. `tokens` is what the context holds once the answer
+    /// stands in it, by the provider's count where it gave one.
+    pub fn push_exchange(&mut self, answer: Message, tokens: u64, results: Vec<Message>) {
         self.push(answer);
+        (self.reported, self.added) = (tokens, 0);
         for result in results {
             self.push(result);
         }
@@ -59,21 +59,23 @@ impl Context {
         self.rendered.is_empty()
     }
 
-    /// True where an image would be sent.
-    pub fn has_images(&self) -> bool {
-        self.rendered.iter().any(|message| render::has_images(message))
-    }
-
-    /// Takes in the provider's count of everything up to now.
-    pub fn reported(&mut self, tokens: u64) {
-        self.reported = tokens;
-        self.added = 0;
-    }
-
     /// Tokens the next request starts from: the provider's last count and an estimate of what came after it.
     pub fn tokens(&self) -> u64 {
         self.reported + self.added
     }
+}
+
+/// Joins what was said later to what was said before, by a blank line between texts: a blank part is refused by some
+/// providers.
+fn join(parts: &mut Vec<Part>, more: &[Part]) {
+    let mut more = more.iter();
+    if let Some(Part::Text(before)) = parts.last_mut()
+        && let Some(Part::Text(after)) = more.as_slice().first()
+    {
+        *before = format!("{before}\n\n{after}").into();
+        more.next();
+    }
+    parts.extend(more.cloned());
 }
 
 #[cfg(test)]
@@ -95,7 +97,22 @@ mod tests {
                 _ => 0,
             })
             .collect();
-        assert_eq!(lengths, [3, 1, 1]);
+        assert_eq!(lengths, [1, 1, 1]);
+        assert_eq!(*context.messages()[0], Message::user("one\n\ntwo", MessageOrigin::User));
+    }
+
+    #[test]
+    fn joined_goes_have_no_blank_part() {
+        let image = Part::Image { mime: "image/png".into(), data: "x".into() };
+        let cases: [(Vec<Part>, Vec<Part>, Vec<Part>); 3] = [
+            (vec![Part::text("a"), image.clone()], vec![Part::text("b")], vec![Part::text("a"), image.clone(), Part::text("b")]),
+            (vec![Part::text("a")], vec![image.clone()], vec![Part::text("a"), image.clone()]),
+            (vec![Part::text("a")], vec![Part::text("b"), image.clone()], vec![Part::text("a\n\nb"), image]),
+        ];
+        for (mut parts, more, joined) in cases {
+            join(&mut parts, &more);
+            assert_eq!(parts, joined);
+        }
     }
 
     #[test]
@@ -104,8 +121,9 @@ mod tests {
         context.push(Message::user("12345678", MessageOrigin::User));
         let estimated = context.tokens();
         assert!(estimated >= 2);
-        context.reported(100);
-        assert_eq!(context.tokens(), 100);
+        let answer = Message::Assistant { parts: vec![Part::text("x")], calls: vec![], partial: false };
+        context.push_exchange(answer, 100, vec![]);
+        assert_eq!(context.tokens(), 100, "the report counts the answer in");
         context.push(Message::user("12345678", MessageOrigin::User));
         assert_eq!(context.tokens(), 100 + estimated);
     }

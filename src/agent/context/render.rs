@@ -1,8 +1,6 @@
 //! How a message looks to a provider: failures are marked, side notes appended, blanks left out.
 
-use std::sync::Arc;
-
-use crate::kernel::message::{Message, MessageOrigin, Part};
+use crate::kernel::message::{Message, MessageOrigin, ModelCall, Part};
 
 /// What an empty result says, since providers refuse empty text.
 const EMPTY: &str = "(The tool gave no output.)";
@@ -63,41 +61,24 @@ pub fn escape(text: &str) -> String {
     text.replace("<system", "&lt;system").replace("</system", "&lt;/system")
 }
 
-/// True where the message holds an image.
-pub fn has_images(message: &Message) -> bool {
-    let (Message::User { parts, .. } | Message::Assistant { parts, .. } | Message::ToolResult { parts, .. }) = message;
-    parts.iter().any(|part| matches!(part, Part::Image { .. }))
-}
-
-/// Puts words in the place of images, for a provider that does not take them. The history keeps them.
-pub fn strip_images(messages: &mut [Arc<Message>]) {
-    for message in messages.iter_mut().filter(|message| has_images(message)) {
-        let (Message::User { parts, .. } | Message::Assistant { parts, .. } | Message::ToolResult { parts, .. }) =
-            Arc::make_mut(message);
-        for part in parts.iter_mut().filter(|part| matches!(part, Part::Image { .. })) {
-            *part = Part::text("[An image stood here; the model's provider would not take it.]");
-        }
+/// About how many tokens a message takes: a quarter of its ASCII characters, one for each other, 2,000 for an image.
+pub fn estimate(message: &Message) -> u64 {
+    match message {
+        Message::User { parts, .. } => estimate_answer(parts, &[]),
+        Message::Assistant { parts, calls, .. } => estimate_answer(parts, calls),
+        Message::ToolResult { parts, note, .. } => estimate_answer(parts, &[]) + note.as_deref().map_or(0, tokens),
     }
 }
 
-/// About how many tokens a message takes: a quarter of its ASCII characters, one for each other, 2,000 for an image.
-pub fn estimate(message: &Message) -> u64 {
-    let (parts, extra) = match message {
-        Message::User { parts, .. } => (parts, 0),
-        Message::Assistant { parts, calls, .. } => {
-            (parts, calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments)).sum())
-        }
-        Message::ToolResult { parts, note, .. } => (parts, note.as_deref().map_or(0, tokens)),
-    };
-    4 + extra
-        + parts
-            .iter()
-            .map(|part| match part {
-                Part::Text(text) => tokens(text),
-                Part::Thinking(thinking) => tokens(&thinking.text),
-                Part::Image { .. } => 2000,
-            })
-            .sum::<u64>()
+/// The same for a message of these parts and calls.
+pub fn estimate_answer(parts: &[Part], calls: &[ModelCall]) -> u64 {
+    let parts = parts.iter().map(|part| match part {
+        Part::Text(text) => tokens(text),
+        Part::Thinking(thinking) => tokens(&thinking.text),
+        Part::Image { .. } => 2000,
+    });
+    let calls = calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments));
+    4 + parts.sum::<u64>() + calls.sum::<u64>()
 }
 
 /// About how many tokens a text takes.

@@ -72,18 +72,21 @@ pub(super) fn methods() -> Methods {
         match method {
             Method::Initialize => table.at_once::<spec::Initialize, _>(host::initialize),
             Method::Shutdown => table.on::<spec::Shutdown, _, _>(host::shutdown),
-            Method::Ping => table.at_once::<spec::Ping, _>(host::ping),
-            Method::ServerStatus => table.at_once::<spec::ServerStatus, _>(host::status),
+            Method::Ping => table.at_once::<spec::Ping, _>(|cx, params| Ok(host::ping(cx, params))),
+            Method::ServerStatus => {
+                table.at_once::<spec::ServerStatus, _>(|cx, params| Ok(host::status(cx, params)));
+            }
             Method::ModelList => table.at_once::<spec::ModelList, _>(host::models),
             Method::SessionCreate => table.on::<spec::SessionCreate, _, _>(session::create),
             Method::SessionResume => table.on::<spec::SessionResume, _, _>(session::resume),
             Method::SessionAttach => table.on::<spec::SessionAttach, _, _>(session::attach),
-            Method::SessionDetach => table.at_once::<spec::SessionDetach, _>(session::detach),
+            Method::SessionDetach => table
+                .at_once::<spec::SessionDetach, _>(|cx, params| Ok(session::detach(cx, params))),
             Method::SessionList => table.on::<spec::SessionList, _, _>(session::list),
             Method::SessionGet => table.on::<spec::SessionGet, _, _>(session::get),
             Method::SessionSet => table.on::<spec::SessionSet, _, _>(session::set),
             Method::SessionTranscript => {
-                table.on::<spec::SessionTranscript, _, _>(session::transcript)
+                table.on::<spec::SessionTranscript, _, _>(session::transcript);
             }
             Method::SessionEvents => table.on::<spec::SessionEvents, _, _>(session::events),
             Method::SessionClose => table.on::<spec::SessionClose, _, _>(session::close),
@@ -95,11 +98,11 @@ pub(super) fn methods() -> Methods {
             Method::TodoGet => table.on::<spec::TodoGet, _, _>(turn::todos),
             Method::ApprovalList => table.on::<spec::ApprovalList, _, _>(ask::approvals),
             Method::ApprovalResolve => {
-                table.on::<spec::ApprovalResolve, _, _>(ask::resolve_approval)
+                table.on::<spec::ApprovalResolve, _, _>(ask::resolve_approval);
             }
             Method::QuestionList => table.on::<spec::QuestionList, _, _>(ask::questions),
             Method::QuestionResolve => {
-                table.on::<spec::QuestionResolve, _, _>(ask::resolve_question)
+                table.on::<spec::QuestionResolve, _, _>(ask::resolve_question);
             }
         }
     }
@@ -115,9 +118,9 @@ impl Table {
         S: MethodSpec,
         S::Params: DeserializeOwned + Send,
         S::Result: Serialize + Send + 'static,
-        F: Fn(Cx, S::Params) -> Result<S::Result, Fault> + Clone + Send + Sync + 'static,
+        F: Fn(&Cx, S::Params) -> Result<S::Result, Fault> + Clone + Send + Sync + 'static,
     {
-        self.on::<S, _, _>(move |cx, params| std::future::ready(handler(cx, params)));
+        self.on::<S, _, _>(move |cx, params| std::future::ready(handler(&cx, params)));
     }
 
     /// The only place that registers a method. Results become raw text here, so that the module knows one reply type.

@@ -20,7 +20,7 @@ use crate::kernel::limits;
 use crate::os::memory;
 
 pub(in crate::face::native) fn initialize(
-    cx: Cx,
+    cx: &Cx,
     params: InitializeParams,
 ) -> Result<InitializeResult, Fault> {
     if params.protocol_version == 0 {
@@ -77,11 +77,11 @@ pub(in crate::face::native) async fn shutdown(
     Ok(ShutdownResult {})
 }
 
-pub(in crate::face::native) fn ping(_: Cx, _: PingParams) -> Result<PingResult, Fault> {
-    Ok(PingResult {})
+pub(in crate::face::native) fn ping(_: &Cx, _: PingParams) -> PingResult {
+    PingResult {}
 }
 
-pub(in crate::face::native) fn status(cx: Cx, _: StatusParams) -> Result<StatusResult, Fault> {
+pub(in crate::face::native) fn status(cx: &Cx, _: StatusParams) -> StatusResult {
     let deps = cx.deps();
     let hosts = deps.hub.hosts().into_iter().map(|host| HostStatus {
         host_id: host.id.to_string(),
@@ -90,18 +90,18 @@ pub(in crate::face::native) fn status(cx: Cx, _: StatusParams) -> Result<StatusR
         queued_bytes: host.queue.bytes as u64,
         sessions: host.queue.sessions as u64,
     });
-    Ok(StatusResult {
+    StatusResult {
         uptime_ms: deps.clock.elapsed().as_millis() as u64,
         hosts: hosts.collect(),
         loaded_sessions: deps.sessions.loaded_count() as u64,
         running_turns: deps.sessions.running_count() as u64,
         resident_bytes: memory::measure().map(|memory| memory.rss_bytes),
         warnings: (deps.warnings)(),
-    })
+    }
 }
 
 pub(in crate::face::native) fn models(
-    cx: Cx,
+    cx: &Cx,
     params: ModelListParams,
 ) -> Result<ModelListResult, Fault> {
     page(

@@ -119,9 +119,9 @@ async fn snapshot(cx: &Cx, id: &SessionId, view: View) -> Result<Snapshot, Fault
     })
 }
 
-pub(in crate::face::native) fn detach(cx: Cx, params: DetachParams) -> Result<DetachResult, Fault> {
+pub(in crate::face::native) fn detach(cx: &Cx, params: DetachParams) -> DetachResult {
     cx.deps().hub.detach(cx.host_id(), &params.session_id);
-    Ok(DetachResult {})
+    DetachResult {}
 }
 
 pub(in crate::face::native) async fn list(cx: Cx, params: ListParams) -> Result<ListResult, Fault> {
