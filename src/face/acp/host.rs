@@ -39,7 +39,12 @@ pub(super) struct Host {
 impl Host {
     /// A client that has been initialized.
     pub(super) fn new(id: HostId, caps: Caps, peer: PeerHandle) -> Self {
-        Self { id, caps, peer, sessions: Mutex::default() }
+        Self {
+            id,
+            caps,
+            peer,
+            sessions: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Projection>> {
@@ -62,7 +67,11 @@ impl Host {
     }
 
     /// Uses the projection of a session that is shown.
-    pub(super) fn with<T>(&self, session: &SessionId, work: impl FnOnce(&mut Projection) -> T) -> Option<T> {
+    pub(super) fn with<T>(
+        &self,
+        session: &SessionId,
+        work: impl FnOnce(&mut Projection) -> T,
+    ) -> Option<T> {
         self.lock().get_mut(session).map(work)
     }
 
@@ -81,7 +90,10 @@ impl HostConn for Host {
 
     fn abilities(&self) -> HostAbilities {
         // Permission requests are part of what every client does, and questions can be asked by them.
-        HostAbilities { approvals: true, questions: true }
+        HostAbilities {
+            approvals: true,
+            questions: true,
+        }
     }
 
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>> {
@@ -90,7 +102,9 @@ impl HostConn for Host {
                 let asked = approval.tool_call_id.clone();
                 self.with(&approval.session_id, |projection| projection.asked(asked));
                 // Queued here, so that its place is behind everything that came before it.
-                let pending = self.peer.start_request(permission::METHOD, &permission::request(approval));
+                let pending = self
+                    .peer
+                    .start_request(permission::METHOD, &permission::request(approval));
                 let approval = approval.clone();
                 async move {
                     let answer = match pending {
@@ -110,7 +124,10 @@ impl HostConn for Host {
     }
 
     fn project(&self, event: &Stamped, out: &mut Vec<u8>) {
-        let Some(updates) = self.with(&event.session, |projection| projection.project(event)) else { return };
+        let Some(updates) = self.with(&event.session, |projection| projection.project(event))
+        else {
+            return;
+        };
         for update in updates {
             line(&event.session, update, out);
         }
@@ -160,7 +177,14 @@ impl Params {
 fn line(session: &SessionId, update: SessionUpdate, out: &mut Vec<u8>) {
     let before = out.len();
     let params = Params::new(session, update);
-    match serde_json::to_writer(&mut *out, &Line { jsonrpc: "2.0", method: UPDATE, params }) {
+    match serde_json::to_writer(
+        &mut *out,
+        &Line {
+            jsonrpc: "2.0",
+            method: UPDATE,
+            params,
+        },
+    ) {
         Ok(()) => out.push(b'\n'),
         Err(error) => {
             out.truncate(before);
@@ -183,33 +207,48 @@ fn approved(ask: &ApprovalRequest, answered: Answered) -> Result<AskAnswer, Host
 fn refusal(failure: RequestFailure) -> Result<Outcome, HostRefusal> {
     match failure {
         RequestFailure::Closed => Err(HostRefusal::Left),
-        RequestFailure::Refused(error) if error.code == METHOD_NOT_FOUND => Err(HostRefusal::Unsupported),
+        RequestFailure::Refused(error) if error.code == METHOD_NOT_FOUND => {
+            Err(HostRefusal::Unsupported)
+        }
         failure => {
-            tracing::warn!(?failure, "a permission request was answered with an error; the call is refused");
+            tracing::warn!(
+                ?failure,
+                "a permission request was answered with an error; the call is refused"
+            );
             Ok(Outcome::Unreadable)
         }
     }
 }
 
-async fn questions(peer: PeerHandle, ask: QuestionRequest, by_form: bool) -> Result<AskAnswer, HostRefusal> {
+async fn questions(
+    peer: PeerHandle,
+    ask: QuestionRequest,
+    by_form: bool,
+) -> Result<AskAnswer, HostRefusal> {
     if by_form {
         match peer.request(question::METHOD, &question::form(&ask)).await {
             Ok(answer) => return Ok(AskAnswer::Question(question::form_answer(&ask, &answer))),
             Err(RequestFailure::Closed) => return Err(HostRefusal::Left),
             // It can't after all: asked the other way.
-            Err(RequestFailure::Refused(error)) if matches!(error.code, METHOD_NOT_FOUND | INVALID_PARAMS) => {}
+            Err(RequestFailure::Refused(error))
+                if matches!(error.code, METHOD_NOT_FOUND | INVALID_PARAMS) => {}
             Err(failure) => return Err(HostRefusal::Failed(failure.to_string())),
         }
     }
     let mut answer = QuestionAnswer::default();
     for part in question::parts(&ask) {
-        let Some(request) = question::request(&ask, part) else { continue };
+        let Some(request) = question::request(&ask, part) else {
+            continue;
+        };
         let outcome = match peer.request(permission::METHOD, &request).await {
             Ok(reply) => permission::outcome(&reply),
             Err(failure) => refusal(failure)?,
         };
         if !question::add(&ask, part, &outcome, &mut answer) {
-            return Ok(AskAnswer::Question(QuestionAnswer { dismissed: true, ..QuestionAnswer::default() }));
+            return Ok(AskAnswer::Question(QuestionAnswer {
+                dismissed: true,
+                ..QuestionAnswer::default()
+            }));
         }
     }
     Ok(AskAnswer::Question(answer))

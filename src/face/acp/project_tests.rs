@@ -9,7 +9,10 @@ use super::*;
 use crate::kernel::event::CallOrigin;
 use crate::kernel::message::Part;
 
-const NOTICES: Caps = Caps { notices: true, forms: false };
+const NOTICES: Caps = Caps {
+    notices: true,
+    forms: false,
+};
 
 fn session() -> Session {
     Session {
@@ -47,7 +50,11 @@ impl Seen {
 
     fn with(caps: Caps, replay_until: u64) -> Self {
         let projection = Projection::new(caps, Vec::new().into(), &session(), replay_until);
-        Self { projection, seq: 0, at: 0 }
+        Self {
+            projection,
+            seq: 0,
+            at: 0,
+        }
     }
 
     fn take(&mut self, event: DomainEvent) -> Vec<Value> {
@@ -56,7 +63,11 @@ impl Seen {
             self.seq
         });
         let stamped = Stamped::new("s".into(), "main".into(), seq, Timestamp(self.at), event);
-        self.projection.project(&stamped).iter().map(|update| serde_json::to_value(update).unwrap()).collect()
+        self.projection
+            .project(&stamped)
+            .iter()
+            .map(|update| serde_json::to_value(update).unwrap())
+            .collect()
     }
 
     /// Each update in a few words.
@@ -80,10 +91,19 @@ fn words(update: &Value) -> String {
                     other => other.unwrap_or_default().to_owned(),
                 })
                 .collect();
-            format!("{} {} {} {content:?}", text(&update["toolCallId"]), text(&update["title"]), text(&update["status"]))
+            format!(
+                "{} {} {} {content:?}",
+                text(&update["toolCallId"]),
+                text(&update["title"]),
+                text(&update["status"])
+            )
         }
         "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
-            format!("{} {}", text(&update["messageId"]), text(&update["content"]["text"]))
+            format!(
+                "{} {}",
+                text(&update["messageId"]),
+                text(&update["content"]["text"])
+            )
         }
         "notice" => format!("{} {}", text(&update["severity"]), text(&update["title"])),
         "session_info_update" => text(&update["title"]),
@@ -94,16 +114,31 @@ fn words(update: &Value) -> String {
 }
 
 fn message(offset: u64, text: &str) -> DomainEvent {
-    DomainEvent::MessageDelta { item: "i1".into(), offset, text: text.to_owned() }
+    DomainEvent::MessageDelta {
+        item: "i1".into(),
+        offset,
+        text: text.to_owned(),
+    }
 }
 
 fn complete(text: &str) -> DomainEvent {
-    DomainEvent::MessageCompleted { turn: "t1".into(), item: "i1".into(), text: text.into(), partial: false }
+    DomainEvent::MessageCompleted {
+        turn: "t1".into(),
+        item: "i1".into(),
+        text: text.into(),
+        partial: false,
+    }
 }
 
 fn begin(words: &str) -> DomainEvent {
-    let input = vec![ContentPart::Text { text: words.to_owned() }];
-    DomainEvent::TurnStarted { turn: "t1".into(), origin: Origin::User, input }
+    let input = vec![ContentPart::Text {
+        text: words.to_owned(),
+    }];
+    DomainEvent::TurnStarted {
+        turn: "t1".into(),
+        origin: Origin::User,
+        input,
+    }
 }
 
 fn end(reason: TurnReason, stop: StopReason, error: Option<ErrorKind>) -> DomainEvent {
@@ -114,7 +149,14 @@ fn end(reason: TurnReason, stop: StopReason, error: Option<ErrorKind>) -> Domain
         status: None,
         retry_at: None,
     });
-    DomainEvent::TurnEnded { turn: "t1".into(), reason, stop, error, usage: Usage::default(), duration_ms: 1 }
+    DomainEvent::TurnEnded {
+        turn: "t1".into(),
+        reason,
+        stop,
+        error,
+        usage: Usage::default(),
+        duration_ms: 1,
+    }
 }
 
 fn completed_turn() -> DomainEvent {
@@ -122,7 +164,11 @@ fn completed_turn() -> DomainEvent {
 }
 
 fn command() -> Display {
-    Display::Command { command: "make".into(), cwd: "/w".into(), description: None }
+    Display::Command {
+        command: "make".into(),
+        cwd: "/w".into(),
+        description: None,
+    }
 }
 
 fn started(display: Display) -> DomainEvent {
@@ -139,11 +185,21 @@ fn started(display: Display) -> DomainEvent {
 }
 
 fn arguments(offset: u64, n_bytes: usize) -> DomainEvent {
-    DomainEvent::ToolDelta { call: "call_1".into(), name: "Bash".into(), offset, text: "x".repeat(n_bytes) }
+    DomainEvent::ToolDelta {
+        call: "call_1".into(),
+        name: "Bash".into(),
+        offset,
+        text: "x".repeat(n_bytes),
+    }
 }
 
 fn output(stream: ProgressStream, text: &str) -> DomainEvent {
-    DomainEvent::ToolProgress { call: "call_1".into(), stream, offset: 0, text: text.to_owned() }
+    DomainEvent::ToolProgress {
+        call: "call_1".into(),
+        stream,
+        offset: 0,
+        text: text.to_owned(),
+    }
 }
 
 fn ended(exit_code: i32) -> DomainEvent {
@@ -165,7 +221,9 @@ fn ended(exit_code: i32) -> DomainEvent {
 }
 
 fn running() -> DomainEvent {
-    DomainEvent::ToolRunning { call: "call_1".into() }
+    DomainEvent::ToolRunning {
+        call: "call_1".into(),
+    }
 }
 
 #[test]
@@ -175,7 +233,10 @@ fn text_is_shown_once_whatever_the_queue_dropped() {
         (vec![message(0, "Hé")], vec!["Hé", "llo"]),
         (vec![], vec!["Héllo"]),
         (vec![message(0, "H"), message(3, "llo")], vec!["H", "éllo"]),
-        (vec![message(0, "Hé"), message(1, "éllo")], vec!["Hé", "llo"]),
+        (
+            vec![message(0, "Hé"), message(1, "éllo")],
+            vec!["Hé", "llo"],
+        ),
         (vec![message(3, "llo")], vec!["Héllo"]),
     ] {
         let mut seen = Seen::live();
@@ -183,7 +244,10 @@ fn text_is_shown_once_whatever_the_queue_dropped() {
         for event in deltas.into_iter().chain([complete("Héllo")]) {
             all.extend(seen.brief(event));
         }
-        let expected: Vec<String> = shown.iter().map(|text| format!("agent_message_chunk i1 {text}")).collect();
+        let expected: Vec<String> = shown
+            .iter()
+            .map(|text| format!("agent_message_chunk i1 {text}"))
+            .collect();
         assert_eq!(all, expected);
     }
 }
@@ -193,15 +257,27 @@ fn long_text_is_cut_at_the_end_of_a_line() {
     let line = format!("{}\n", "x".repeat(999));
     let chunks = Seen::live().take(complete(&line.repeat(100)));
     assert_eq!(chunks.len(), 2);
-    assert!(chunks[0]["content"]["text"].as_str().unwrap().ends_with('\n'));
-    let total: usize = chunks.iter().map(|chunk| chunk["content"]["text"].as_str().unwrap().len()).sum();
+    assert!(
+        chunks[0]["content"]["text"]
+            .as_str()
+            .unwrap()
+            .ends_with('\n')
+    );
+    let total: usize = chunks
+        .iter()
+        .map(|chunk| chunk["content"]["text"].as_str().unwrap().len())
+        .sum();
     assert_eq!(total, 100_000);
 }
 
 #[test]
 fn thinking_is_a_thought() {
     let mut seen = Seen::live();
-    let delta = DomainEvent::ThinkingDelta { item: "i2".into(), offset: 0, text: "hm".to_owned() };
+    let delta = DomainEvent::ThinkingDelta {
+        item: "i2".into(),
+        offset: 0,
+        text: "hm".to_owned(),
+    };
     assert_eq!(seen.brief(delta), ["agent_thought_chunk i2 hm"]);
     let done = DomainEvent::ThinkingCompleted {
         turn: "t1".into(),
@@ -216,9 +292,19 @@ fn thinking_is_a_thought() {
 #[test]
 fn a_call_goes_through_its_states() {
     let mut seen = Seen::live();
-    assert_eq!(seen.brief(arguments(0, 10)), [""; 0], "a short call is shown whole");
-    assert_eq!(seen.brief(started(command())), [r#"tool_call call_1 make  ["```\nmake\n```"]"#]);
-    assert_eq!(seen.brief(running()), ["tool_call_update call_1  in_progress []"]);
+    assert_eq!(
+        seen.brief(arguments(0, 10)),
+        [""; 0],
+        "a short call is shown whole"
+    );
+    assert_eq!(
+        seen.brief(started(command())),
+        [r#"tool_call call_1 make  ["```\nmake\n```"]"#]
+    );
+    assert_eq!(
+        seen.brief(running()),
+        ["tool_call_update call_1  in_progress []"]
+    );
     assert_eq!(
         seen.brief(output(ProgressStream::Stdout, "a\n")),
         [r#"tool_call_update call_1   ["```\na\n```"]"#]
@@ -232,7 +318,10 @@ fn a_call_goes_through_its_states() {
         [r#"tool_call_update call_1   ["```\na\nb\n```", "half done"]"#]
     );
     let end = seen.take(ended(0));
-    assert_eq!(words(&end[0]), r#"tool_call_update call_1  completed ["```\nout\n```"]"#);
+    assert_eq!(
+        words(&end[0]),
+        r#"tool_call_update call_1  completed ["```\nout\n```"]"#
+    );
     assert_eq!(end[0]["rawOutput"]["exitCode"], 0);
 }
 
@@ -240,23 +329,35 @@ fn a_call_goes_through_its_states() {
 fn another_exit_code_is_a_failure() {
     let mut seen = Seen::live();
     seen.take(started(command()));
-    assert_eq!(seen.brief(ended(2)), [r#"tool_call_update call_1  failed ["```\nout\n```", "Exit code 2"]"#]);
+    assert_eq!(
+        seen.brief(ended(2)),
+        [r#"tool_call_update call_1  failed ["```\nout\n```", "Exit code 2"]"#]
+    );
 }
 
 #[test]
 fn a_long_call_is_shown_before_it_is_complete_and_never_left_open() {
     let mut seen = Seen::live();
-    assert_eq!(seen.brief(arguments(0, 2000)), ["tool_call call_1 Bash  []"]);
+    assert_eq!(
+        seen.brief(arguments(0, 2000)),
+        ["tool_call call_1 Bash  []"]
+    );
     assert_eq!(seen.brief(arguments(2000, 2000)), [""; 0]);
     let cancelled = end(TurnReason::Cancelled, StopReason::Cancelled, None);
     assert_eq!(
         seen.brief(cancelled),
-        [r#"tool_call_update call_1  failed ["cancelled"]"#, "session_info_update"]
+        [
+            r#"tool_call_update call_1  failed ["cancelled"]"#,
+            "session_info_update"
+        ]
     );
 
     let mut seen = Seen::live();
     seen.take(arguments(0, 2000));
-    assert_eq!(seen.brief(started(command())), [r#"tool_call_update call_1 make  ["```\nmake\n```"]"#]);
+    assert_eq!(
+        seen.brief(started(command())),
+        [r#"tool_call_update call_1 make  ["```\nmake\n```"]"#]
+    );
 
     let mut seen = Seen::with(NOTICES, 0);
     seen.take(arguments(0, 2000));
@@ -290,13 +391,19 @@ fn progress_is_bounded_in_number_and_size() {
     seen.take(started(command()));
     let mut n_updates = 0;
     for _ in 0..100 {
-        n_updates += seen.take(output(ProgressStream::Stdout, &"x".repeat(1000))).len();
+        n_updates += seen
+            .take(output(ProgressStream::Stdout, &"x".repeat(1000)))
+            .len();
     }
     assert_eq!(n_updates, 10);
     seen.at = 1000;
     let next = seen.take(output(ProgressStream::Stdout, "end"));
     let text = next[0]["content"][0]["content"]["text"].as_str().unwrap();
-    assert!(text.len() <= PROGRESS_BYTES + 10 && text.ends_with("xend\n```"), "{} bytes", text.len());
+    assert!(
+        text.len() <= PROGRESS_BYTES + 10 && text.ends_with("xend\n```"),
+        "{} bytes",
+        text.len()
+    );
 }
 
 #[test]
@@ -304,12 +411,24 @@ fn words_of_the_client_itself_are_not_shown_to_it() {
     let mut seen = Seen::live();
     seen.projection.own_turn("t1".into());
     assert_eq!(seen.brief(begin("mend it")), [""; 0]);
-    assert_eq!(seen.brief(completed_turn()), ["session_info_update mend it"]);
-    assert_eq!(seen.brief(begin("another's")), ["user_message_chunk t1-input another's"]);
-    assert_eq!(seen.brief(completed_turn()), ["session_info_update"], "the title is told once");
+    assert_eq!(
+        seen.brief(completed_turn()),
+        ["session_info_update mend it"]
+    );
+    assert_eq!(
+        seen.brief(begin("another's")),
+        ["user_message_chunk t1-input another's"]
+    );
+    assert_eq!(
+        seen.brief(completed_turn()),
+        ["session_info_update"],
+        "the title is told once"
+    );
     let steer = DomainEvent::TurnSteered {
         turn: "t1".into(),
-        input: vec![ContentPart::Text { text: "left".to_owned() }],
+        input: vec![ContentPart::Text {
+            text: "left".to_owned(),
+        }],
     };
     assert_eq!(seen.brief(steer), ["user_message_chunk t1-steer-0 left"]);
 }
@@ -317,12 +436,30 @@ fn words_of_the_client_itself_are_not_shown_to_it() {
 #[test]
 fn inputs_of_every_kind_are_shown() {
     let input = vec![
-        ContentPart::Image { data: "aGk=".into(), mime_type: "image/png".into() },
-        ContentPart::Resource { uri: "file:///a".into(), text: "x".into(), mime_type: None },
-        ContentPart::ResourceLink { uri: "file:///b".into(), name: None },
+        ContentPart::Image {
+            data: "aGk=".into(),
+            mime_type: "image/png".into(),
+        },
+        ContentPart::Resource {
+            uri: "file:///a".into(),
+            text: "x".into(),
+            mime_type: None,
+        },
+        ContentPart::ResourceLink {
+            uri: "file:///b".into(),
+            name: None,
+        },
     ];
-    let started = DomainEvent::TurnStarted { turn: "t1".into(), origin: Origin::User, input };
-    let blocks: Vec<Value> = Seen::live().take(started).iter().map(|update| update["content"].clone()).collect();
+    let started = DomainEvent::TurnStarted {
+        turn: "t1".into(),
+        origin: Origin::User,
+        input,
+    };
+    let blocks: Vec<Value> = Seen::live()
+        .take(started)
+        .iter()
+        .map(|update| update["content"].clone())
+        .collect();
     assert_eq!(
         json!(blocks),
         json!([
@@ -343,9 +480,20 @@ fn history_shows_calls_with_their_end_and_what_went_wrong() {
         running(),
         ended(0),
         complete("done"),
-        DomainEvent::SessionUpdated { changed: SessionPatch { mode: Some(Mode::Yolo), ..SessionPatch::default() } },
-        DomainEvent::Warning { warning: Warning::new("config", "old news") },
-        end(TurnReason::Failed, StopReason::Error, Some(ErrorKind::RateLimited)),
+        DomainEvent::SessionUpdated {
+            changed: SessionPatch {
+                mode: Some(Mode::Yolo),
+                ..SessionPatch::default()
+            },
+        },
+        DomainEvent::Warning {
+            warning: Warning::new("config", "old news"),
+        },
+        end(
+            TurnReason::Failed,
+            StopReason::Error,
+            Some(ErrorKind::RateLimited),
+        ),
         started(command()),
     ] {
         all.extend(seen.brief(event));
@@ -360,32 +508,61 @@ fn history_shows_calls_with_their_end_and_what_went_wrong() {
         ]
     );
     // The call that still runs is shown as soon as history is over.
-    let live = DomainEvent::SessionStatus { status: Status::Running, waiting: WaitingFor::default() };
-    assert_eq!(seen.brief(live), [r#"tool_call call_1 make  ["```\nmake\n```"]"#]);
-    assert_eq!(seen.brief(ended(0)), [r#"tool_call_update call_1  completed ["```\nout\n```"]"#]);
+    let live = DomainEvent::SessionStatus {
+        status: Status::Running,
+        waiting: WaitingFor::default(),
+    };
+    assert_eq!(
+        seen.brief(live),
+        [r#"tool_call call_1 make  ["```\nmake\n```"]"#]
+    );
+    assert_eq!(
+        seen.brief(ended(0)),
+        [r#"tool_call_update call_1  completed ["```\nout\n```"]"#]
+    );
 }
 
 #[test]
 fn a_call_that_is_asked_about_is_there_before_its_end() {
     let mut seen = Seen::with(Caps::default(), 9);
     seen.projection.asked("call_1".into());
-    assert_eq!(seen.brief(started(command())), [r#"tool_call call_1 make  ["```\nmake\n```"]"#]);
-    assert_eq!(seen.brief(ended(0)), [r#"tool_call_update call_1  completed ["```\nout\n```"]"#]);
+    assert_eq!(
+        seen.brief(started(command())),
+        [r#"tool_call call_1 make  ["```\nmake\n```"]"#]
+    );
+    assert_eq!(
+        seen.brief(ended(0)),
+        [r#"tool_call_update call_1  completed ["```\nout\n```"]"#]
+    );
 }
 
 #[test]
 fn a_call_from_before_the_client_came_is_shown_with_its_end() {
     let shown = Seen::live().brief(ended(0));
-    assert_eq!(shown, [r#"tool_call call_1 Tool call completed ["```\nout\n```"]"#]);
+    assert_eq!(
+        shown,
+        [r#"tool_call call_1 Tool call completed ["```\nout\n```"]"#]
+    );
 }
 
 #[test]
 fn ends_of_turns() {
     for (event, expected) in [
         (completed_turn(), &["session_info_update"][..]),
-        (end(TurnReason::Failed, StopReason::Error, Some(ErrorKind::ProviderError)), &["session_info_update"]),
         (
-            end(TurnReason::Failed, StopReason::Refusal, Some(ErrorKind::Filtered)),
+            end(
+                TurnReason::Failed,
+                StopReason::Error,
+                Some(ErrorKind::ProviderError),
+            ),
+            &["session_info_update"],
+        ),
+        (
+            end(
+                TurnReason::Failed,
+                StopReason::Refusal,
+                Some(ErrorKind::Filtered),
+            ),
             &["agent_message_chunk t1-end because", "session_info_update"],
         ),
     ] {
@@ -396,16 +573,31 @@ fn ends_of_turns() {
 #[test]
 fn settings() {
     let changed = |changed: SessionPatch| DomainEvent::SessionUpdated { changed };
-    let yolo = SessionPatch { mode: Some(Mode::Yolo), ..SessionPatch::default() };
+    let yolo = SessionPatch {
+        mode: Some(Mode::Yolo),
+        ..SessionPatch::default()
+    };
     let mut seen = Seen::live();
-    assert_eq!(seen.brief(changed(yolo.clone())), ["current_mode_update yolo", "config_option_update"]);
-    let model = SessionPatch { model: Some("b".to_owned()), ..SessionPatch::default() };
+    assert_eq!(
+        seen.brief(changed(yolo.clone())),
+        ["current_mode_update yolo", "config_option_update"]
+    );
+    let model = SessionPatch {
+        model: Some("b".to_owned()),
+        ..SessionPatch::default()
+    };
     let updates = seen.take(changed(model.clone()));
     assert_eq!(words(&updates[0]), "config_option_update");
     assert_eq!(updates[0]["configOptions"][0]["currentValue"], "b");
-    let title = SessionPatch { title: Some("new".to_owned()), ..SessionPatch::default() };
+    let title = SessionPatch {
+        title: Some("new".to_owned()),
+        ..SessionPatch::default()
+    };
     assert_eq!(seen.brief(changed(title)), ["session_info_update new"]);
-    let dirs = SessionPatch { additional_dirs: Some(Vec::new()), ..SessionPatch::default() };
+    let dirs = SessionPatch {
+        additional_dirs: Some(Vec::new()),
+        ..SessionPatch::default()
+    };
     assert_eq!(seen.brief(changed(dirs)), [""; 0]);
 
     // What the client asked for itself is told by the answer, and what was refused is forgotten.
@@ -419,7 +611,10 @@ fn settings() {
 #[test]
 fn lists_and_figures() {
     let mut seen = Seen::live();
-    let todo = |title: &str, status| Todo { title: title.to_owned(), status };
+    let todo = |title: &str, status| Todo {
+        title: title.to_owned(),
+        status,
+    };
     let todos = vec![
         todo("a", TodoStatus::Done),
         todo("b", TodoStatus::InProgress),
@@ -442,16 +637,27 @@ fn lists_and_figures() {
         context_window,
         total: Usage::default(),
     };
-    assert_eq!(json!(seen.take(usage(5, 100))), json!([{"sessionUpdate": "usage_update", "used": 5, "size": 100}]));
-    assert_eq!(json!(seen.take(usage(500, 100))), json!([{"sessionUpdate": "usage_update", "used": 100, "size": 100}]));
+    assert_eq!(
+        json!(seen.take(usage(5, 100))),
+        json!([{"sessionUpdate": "usage_update", "used": 5, "size": 100}])
+    );
+    assert_eq!(
+        json!(seen.take(usage(500, 100))),
+        json!([{"sessionUpdate": "usage_update", "used": 100, "size": 100}])
+    );
     assert_eq!(seen.brief(usage(5, 0)), [""; 0], "the size is not known");
 }
 
 #[test]
 fn warnings_are_notices_for_those_who_show_them() {
-    let warning = || DomainEvent::Warning { warning: Warning::new("tool", "a rule has no effect") };
+    let warning = || DomainEvent::Warning {
+        warning: Warning::new("tool", "a rule has no effect"),
+    };
     assert_eq!(Seen::live().brief(warning()), [""; 0]);
-    assert_eq!(Seen::with(NOTICES, 0).brief(warning()), ["notice warning a rule has no effect"]);
+    assert_eq!(
+        Seen::with(NOTICES, 0).brief(warning()),
+        ["notice warning a rule has no effect"]
+    );
 }
 
 #[test]
@@ -460,9 +666,18 @@ fn what_is_the_engines_matter_is_not_shown() {
     for event in [
         DomainEvent::SessionCreated { session: session() },
         DomainEvent::SessionClosed,
-        DomainEvent::SessionStatus { status: Status::Idle, waiting: WaitingFor::default() },
-        DomainEvent::TurnQueued { turn: "t2".into(), input: Vec::new() },
-        DomainEvent::StepStarted { turn: "t1".into(), step: 1 },
+        DomainEvent::SessionStatus {
+            status: Status::Idle,
+            waiting: WaitingFor::default(),
+        },
+        DomainEvent::TurnQueued {
+            turn: "t2".into(),
+            input: Vec::new(),
+        },
+        DomainEvent::StepStarted {
+            turn: "t1".into(),
+            step: 1,
+        },
     ] {
         assert_eq!(seen.brief(event), [""; 0]);
     }

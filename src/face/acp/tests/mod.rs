@@ -38,7 +38,8 @@ use crate::tool::shell::Shell;
 /// What any wait in these tests may take.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What the scripted model does, by the first word of the prompt.
+/// What the scripted model does, by the first or last word of the prompt. Words of a turn that got no answer stand before
+/// those of the next one, so what is to happen once is asked for by the last word.
 const SCRIPT: &str = r#"
 version: 1
 turns:
@@ -61,13 +62,13 @@ turns:
                 questions:
                   - {question: "Which?", header: W, options: [{label: A, description: a}, {label: B, description: b}]}
                   - {question: "How?", header: H, options: [{label: C, description: c}, {label: D, description: d}]}
-      - when: {last_user: '^hang'}
+      - when: {last_user: 'hang$'}
         goto: start
         steps: [{text: "Begun."}, {hang: true}]
-      - when: {last_user: '^fail'}
+      - when: {last_user: 'fail$'}
         goto: start
         steps: [{error: {kind: status, status: 400, message: "no such parameter"}}]
-      - when: {last_user: '^filter'}
+      - when: {last_user: 'filter$'}
         goto: start
         steps: [{error: {kind: filtered, message: "not that"}}]
       - goto: start
@@ -84,16 +85,18 @@ fn prompt(session: &str, text: &str) -> Value {
 
 /// An agent in a home of its own.
 struct Agent {
+    acp: Acp,
     sessions: Sessions,
     hub: Arc<Hub>,
-    store: Arc<Store>,
-    limits: LimitsConfig,
     dir: TempDir,
 }
 
 impl Agent {
     fn new() -> Self {
-        Self::with(LoadInput { model: Some("demo".to_owned()), ..LoadInput::default() })
+        Self::with(LoadInput {
+            model: Some("demo".to_owned()),
+            ..LoadInput::default()
+        })
     }
 
     fn without_model() -> Self {
@@ -107,7 +110,13 @@ impl Agent {
 
     /// Another process over the same home.
     fn again(self) -> Self {
-        Self::at(self.dir, LoadInput { model: Some("demo".to_owned()), ..LoadInput::default() })
+        Self::at(
+            self.dir,
+            LoadInput {
+                model: Some("demo".to_owned()),
+                ..LoadInput::default()
+            },
+        )
     }
 
     fn at(dir: TempDir, input: LoadInput<'_>) -> Self {
@@ -125,6 +134,7 @@ impl Agent {
         };
         // Ids must differ from those of an earlier process over this home.
         let seed = std::fs::read_dir(dir.path()).unwrap().count() as u64 + 1;
+        let shared_clock = Arc::clone(&clock);
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -142,24 +152,32 @@ impl Agent {
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
         });
-        Self { sessions, hub, store, limits: config.limits.clone(), dir }
+        let acp = Acp::new(AcpDeps {
+            sessions: sessions.clone(),
+            hub: Arc::clone(&hub),
+            log: store,
+            clock: shared_clock,
+            limits: config.limits.clone(),
+            stop: CancellationToken::new(),
+        });
+        Self {
+            acp,
+            sessions,
+            hub,
+            dir,
+        }
     }
 
     fn cwd(&self) -> String {
-        std::fs::canonicalize(self.dir.path()).unwrap().display().to_string()
+        std::fs::canonicalize(self.dir.path())
+            .unwrap()
+            .display()
+            .to_string()
     }
 
     fn connect(&self) -> Client {
         let (ours, theirs) = rpc::pipe(1 << 16);
-        let acp = Acp::new(AcpDeps {
-            sessions: self.sessions.clone(),
-            hub: Arc::clone(&self.hub),
-            log: Arc::clone(&self.store) as Arc<dyn EventLog>,
-            clock: Arc::new(FakeClock::at(Timestamp(0))),
-            limits: self.limits.clone(),
-            stop: CancellationToken::new(),
-        });
-        let serving = TaskTracker::new().spawn(acp.serve(theirs.reader, theirs.writer));
+        let serving = TaskTracker::new().spawn(self.acp.serve(theirs.reader, theirs.writer));
         Client {
             reader: BufReader::new(ours.reader),
             writer: ours.writer,
@@ -173,7 +191,12 @@ impl Agent {
     /// A client that has been initialized, with these capabilities.
     async fn client(&self, capabilities: Value) -> Client {
         let mut client = self.connect();
-        client.result("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities})).await;
+        client
+            .result(
+                "initialize",
+                json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
+            )
+            .await;
         client
     }
 
@@ -199,7 +222,10 @@ struct Client {
 
 impl Client {
     async fn line(&mut self, line: &str) {
-        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.writer
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn send(&mut self, message: Value) {
@@ -210,7 +236,9 @@ impl Client {
     async fn next(&mut self) -> Value {
         let mut line = String::new();
         let read = tokio::time::timeout(DEADLINE, self.reader.read_line(&mut line)).await;
-        let Ok(read) = read else { panic!("nothing comes; seen: {:#?}", self.seen) };
+        let Ok(read) = read else {
+            panic!("nothing comes; seen: {:#?}", self.seen)
+        };
         read.unwrap();
         let message = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
         self.check(&message);
@@ -220,10 +248,16 @@ impl Client {
     fn check(&self, message: &Value) {
         assert_eq!(message["jsonrpc"], "2.0");
         let (method, of, value) = match (message["method"].as_str(), message["id"].as_u64()) {
-            (Some(method), _) => (method.to_owned(), &["Request", "Notification"][..], &message["params"]),
-            (None, Some(id)) if message.get("result").is_some() => {
-                (self.methods[&id].clone(), &["Response"][..], &message["result"])
-            }
+            (Some(method), _) => (
+                method.to_owned(),
+                &["Request", "Notification"][..],
+                &message["params"],
+            ),
+            (None, Some(id)) if message.get("result").is_some() => (
+                self.methods[&id].clone(),
+                &["Response"][..],
+                &message["result"],
+            ),
             _ => {
                 assert!(message["error"]["data"].is_object(), "{message}");
                 return;
@@ -241,16 +275,19 @@ impl Client {
         self.n_requests += 1;
         let id = self.n_requests;
         self.methods.insert(id, method.to_owned());
-        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
         id
     }
 
     async fn notify(&mut self, method: &str, params: Value) {
-        self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+        self.send(json!({"jsonrpc": "2.0", "method": method, "params": params}))
+            .await;
     }
 
     async fn cancel(&mut self, session: &str) {
-        self.notify("session/cancel", json!({"sessionId": session})).await;
+        self.notify("session/cancel", json!({"sessionId": session}))
+            .await;
     }
 
     /// Waits for the answer to a request; what comes before it is kept in `seen`.
@@ -287,11 +324,16 @@ impl Client {
     }
 
     async fn respond(&mut self, request: &Value, result: Value) {
-        self.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
+        self.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+            .await;
     }
 
     async fn select(&mut self, request: &Value, option: &str) {
-        self.respond(request, json!({"outcome": {"outcome": "selected", "optionId": option}})).await;
+        self.respond(
+            request,
+            json!({"outcome": {"outcome": "selected", "optionId": option}}),
+        )
+        .await;
     }
 
     async fn reply(&mut self, method: &str, params: Value) -> Value {
@@ -309,12 +351,16 @@ impl Client {
     async fn refusal(&mut self, method: &str, params: Value) -> (i64, Option<String>) {
         let reply = self.reply(method, params).await;
         let error = &reply["error"];
-        let code = error["code"].as_i64().unwrap_or_else(|| panic!("{method}: {reply}"));
+        let code = error["code"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("{method}: {reply}"));
         (code, error["data"]["path"].as_str().map(str::to_owned))
     }
 
     async fn new_session(&mut self, cwd: &str) -> String {
-        let result = self.result("session/new", json!({"cwd": cwd, "mcpServers": []})).await;
+        let result = self
+            .result("session/new", json!({"cwd": cwd, "mcpServers": []}))
+            .await;
         result["sessionId"].as_str().unwrap().to_owned()
     }
 
@@ -327,17 +373,26 @@ impl Client {
     /// The updates seen so far, which are forgotten.
     fn updates(&mut self) -> Vec<Value> {
         let seen = std::mem::take(&mut self.seen);
-        seen.into_iter().filter(|message| message["method"] == "session/update").map(|mut message| message["params"]["update"].take()).collect()
+        seen.into_iter()
+            .filter(|message| message["method"] == "session/update")
+            .map(|mut message| message["params"]["update"].take())
+            .collect()
     }
 
     /// Their kinds.
     fn kinds(&mut self) -> Vec<String> {
-        self.updates().iter().map(|update| update["sessionUpdate"].as_str().unwrap().to_owned()).collect()
+        self.updates()
+            .iter()
+            .map(|update| update["sessionUpdate"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// The states that calls went through.
     fn states(&mut self) -> Vec<String> {
-        let states = self.updates().into_iter().filter_map(|update| update["status"].as_str().map(str::to_owned));
+        let states = self
+            .updates()
+            .into_iter()
+            .filter_map(|update| update["status"].as_str().map(str::to_owned));
         states.collect()
     }
 
@@ -356,7 +411,10 @@ struct Schema {
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = include_str!("../../../../tests/fixtures/acp/v1.schema.json");
-    Schema { whole: serde_json::from_str(text).unwrap(), by_definition: Mutex::default() }
+    Schema {
+        whole: serde_json::from_str(text).unwrap(),
+        by_definition: Mutex::default(),
+    }
 });
 
 impl Schema {
@@ -365,7 +423,8 @@ impl Schema {
         let name = definitions
             .iter()
             .find(|(name, definition)| {
-                definition["x-method"] == method && endings.iter().any(|ending| name.ends_with(ending))
+                definition["x-method"] == method
+                    && endings.iter().any(|ending| name.ends_with(ending))
             })
             .map(|(name, _)| name.clone())
             .ok_or_else(|| format!("the schema has no {method}"))?;
@@ -384,8 +443,21 @@ impl Schema {
 
 #[test]
 fn the_schema_judges() {
-    let update = |update: Value| SCHEMA.check("session/update", &["Notification"], &json!({"sessionId": "s", "update": update}));
-    assert_eq!(update(json!({"sessionUpdate": "current_mode_update", "currentModeId": "x"})), Ok(()));
+    let update = |update: Value| {
+        SCHEMA.check(
+            "session/update",
+            &["Notification"],
+            &json!({"sessionId": "s", "update": update}),
+        )
+    };
+    assert_eq!(
+        update(json!({"sessionUpdate": "current_mode_update", "currentModeId": "x"})),
+        Ok(())
+    );
     assert!(update(json!({"sessionUpdate": "current_mode_update"})).is_err());
-    assert!(SCHEMA.check("session/unheard", &["Request"], &json!({})).is_err());
+    assert!(
+        SCHEMA
+            .check("session/unheard", &["Request"], &json!({}))
+            .is_err()
+    );
 }

@@ -5,20 +5,40 @@ use super::*;
 #[tokio::test]
 async fn a_prompt_streams_and_ends() {
     let (mut client, session) = Agent::new().session().await;
-    let result = client.result("session/prompt", prompt(&session, "hello")).await;
+    let result = client
+        .result("session/prompt", prompt(&session, "hello"))
+        .await;
     assert_eq!(
         result,
         json!({"stopReason": "end_turn", "usage": {"totalTokens": 12, "inputTokens": 7, "outputTokens": 5}})
     );
     let updates = client.updates();
-    let text: String = updates.iter().filter_map(|update| update["content"]["text"].as_str()).collect();
+    let text: String = updates
+        .iter()
+        .filter_map(|update| update["content"]["text"].as_str())
+        .collect();
     assert_eq!(text, "You said: hello");
-    let ids: Vec<&Value> =
-        updates.iter().filter(|update| update["content"].is_object()).map(|update| &update["messageId"]).collect();
-    assert!(ids.iter().all(|id| id.is_string() && *id == ids[0]), "{ids:?}");
-    let kinds: Vec<&str> = updates.iter().map(|update| update["sessionUpdate"].as_str().unwrap()).collect();
-    assert!(kinds.contains(&"usage_update") && kinds.last() == Some(&"session_info_update"), "{kinds:?}");
-    assert!(!kinds.contains(&"user_message_chunk"), "the client knows its own words");
+    let ids: Vec<&Value> = updates
+        .iter()
+        .filter(|update| update["content"].is_object())
+        .map(|update| &update["messageId"])
+        .collect();
+    assert!(
+        ids.iter().all(|id| id.is_string() && *id == ids[0]),
+        "{ids:?}"
+    );
+    let kinds: Vec<&str> = updates
+        .iter()
+        .map(|update| update["sessionUpdate"].as_str().unwrap())
+        .collect();
+    assert!(
+        kinds.contains(&"usage_update") && kinds.last() == Some(&"session_info_update"),
+        "{kinds:?}"
+    );
+    assert!(
+        !kinds.contains(&"user_message_chunk"),
+        "the client knows its own words"
+    );
     assert!(client.is_silent().await, "nothing follows the answer");
 }
 
@@ -28,12 +48,26 @@ async fn blocks_that_cannot_be_taken_are_named() {
     let text = json!({"type": "text", "text": "x"});
     for (blocks, path) in [
         (json!([]), "/prompt"),
-        (json!([text, {"type": "audio", "data": "", "mimeType": "audio/wav"}]), "/prompt/1"),
-        (json!([text, {"type": "smell"}]), "/prompt/1"),
-        (json!([text, {"type": "image", "data": "!!", "mimeType": "image/png"}]), "/prompt/1"),
-        (json!([text, {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]), "/prompt/1"),
+        (
+            json!([text, {"type": "audio", "data": "", "mimeType": "audio/wav"}]),
+            "/prompt/1",
+        ),
+        (json!([text, {"type": "smell"}]), "/prompt/1/type"),
+        (
+            json!([text, {"type": "image", "data": "!!", "mimeType": "image/png"}]),
+            "/prompt/1",
+        ),
+        (
+            json!([text, {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]),
+            "/prompt/1",
+        ),
     ] {
-        let refusal = client.refusal("session/prompt", json!({"sessionId": session, "prompt": blocks})).await;
+        let refusal = client
+            .refusal(
+                "session/prompt",
+                json!({"sessionId": session, "prompt": blocks}),
+            )
+            .await;
         assert_eq!(refusal, (-32602, Some(path.to_owned())), "{blocks}");
     }
     assert_eq!(client.play(&session, "hello").await, "end_turn");
@@ -46,10 +80,21 @@ async fn resources_reach_the_model() {
         {"type": "resource_link", "uri": "file:///w/a%20b.rs", "name": "a b.rs"},
         {"type": "resource", "resource": {"uri": "file:///w/c.rs", "text": "fn main"}},
     ]);
-    client.result("session/prompt", json!({"sessionId": session, "prompt": blocks})).await;
+    client
+        .result(
+            "session/prompt",
+            json!({"sessionId": session, "prompt": blocks}),
+        )
+        .await;
     let updates = client.updates();
-    let text: String = updates.iter().filter_map(|update| update["content"]["text"].as_str()).collect();
-    assert!(text.contains("/w/a b.rs") && text.contains("fn main"), "{text}");
+    let text: String = updates
+        .iter()
+        .filter_map(|update| update["content"]["text"].as_str())
+        .collect();
+    assert!(
+        text.contains("/w/a b.rs") && text.contains("fn main"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -59,11 +104,17 @@ async fn a_bare_unknown_command_stays_here() {
     assert_eq!(client.play(&session, "/no-such-cmd").await, "end_turn");
     let updates = client.updates();
     assert_eq!(updates.len(), 1, "{updates:?}");
-    assert_eq!(updates[0]["content"]["text"], "There is no command /no-such-cmd.");
+    assert_eq!(
+        updates[0]["content"]["text"],
+        "There is no command /no-such-cmd."
+    );
 
     client.play(&session, "/etc/hosts is a file").await;
     let updates = client.updates();
-    let text: String = updates.iter().filter_map(|update| update["content"]["text"].as_str()).collect();
+    let text: String = updates
+        .iter()
+        .filter_map(|update| update["content"]["text"].as_str())
+        .collect();
     assert_eq!(text, "You said: /etc/hosts is a file");
 
     let mut client = agent.client(json!({"session": {"notices": {}}})).await;
@@ -76,7 +127,11 @@ async fn a_bare_unknown_command_stays_here() {
 async fn a_cancel_ends_the_turn_and_nothing_follows() {
     let (mut client, session) = Agent::new().session().await;
     client.cancel(&session).await;
-    assert_eq!(client.play(&session, "hello").await, "end_turn", "it came before the prompt");
+    assert_eq!(
+        client.play(&session, "hello").await,
+        "end_turn",
+        "it came before the prompt"
+    );
     let id = client.ask("session/prompt", prompt(&session, "hang")).await;
     client.update("agent_message_chunk").await;
     client.cancel(&session).await;
@@ -93,7 +148,9 @@ async fn a_cancel_reaches_prompts_that_have_not_begun() {
         ids.push(client.ask("session/prompt", prompt(&session, text)).await);
     }
     client.cancel(&session).await;
-    let later = client.ask("session/prompt", prompt(&session, "hello later")).await;
+    let later = client
+        .ask("session/prompt", prompt(&session, "hello later"))
+        .await;
     let mut reasons = HashMap::new();
     while reasons.len() < 4 {
         let message = client.next().await;
@@ -117,30 +174,56 @@ async fn prompts_wait_for_one_another_up_to_a_limit() {
     client.update("agent_message_chunk").await;
     let mut waiting = Vec::new();
     for n in 0..MAX_QUEUED_PROMPTS {
-        waiting.push(client.ask("session/prompt", prompt(&session, &format!("number {n}"))).await);
+        waiting.push(
+            client
+                .ask("session/prompt", prompt(&session, &format!("number {n}")))
+                .await,
+        );
     }
-    let reply = client.reply("session/prompt", prompt(&session, "too many")).await;
+    let reply = client
+        .reply("session/prompt", prompt(&session, "too many"))
+        .await;
     assert_eq!(reply["error"]["code"], -32600);
     assert_eq!(reply["error"]["data"]["code"], "turn.agent_busy");
     // One that waits is taken back by its own id; the first is ended by its own too.
     let taken = waiting.remove(0);
-    client.notify("$/cancel_request", json!({"requestId": taken})).await;
-    assert_eq!(client.answer(taken).await["result"]["stopReason"], "cancelled");
+    client
+        .notify("$/cancel_request", json!({"requestId": taken}))
+        .await;
+    assert_eq!(
+        client.answer(taken).await["result"]["stopReason"],
+        "cancelled"
+    );
     client.updates();
-    client.notify("$/cancel_request", json!({"requestId": first})).await;
-    assert_eq!(client.answer(first).await["result"]["stopReason"], "cancelled");
+    client
+        .notify("$/cancel_request", json!({"requestId": first}))
+        .await;
+    assert_eq!(
+        client.answer(first).await["result"]["stopReason"],
+        "cancelled"
+    );
     client.updates();
     for (n, id) in waiting.into_iter().enumerate() {
         assert_eq!(client.answer(id).await["result"]["stopReason"], "end_turn");
-        let text: String = client.updates().iter().filter_map(|update| update["content"]["text"].as_str().map(str::to_owned)).collect();
-        assert_eq!(text, format!("You said: number {}", n + 1), "all of one turn, and of no other");
+        let text: String = client
+            .updates()
+            .iter()
+            .filter_map(|update| update["content"]["text"].as_str().map(str::to_owned))
+            .collect();
+        assert_eq!(
+            text,
+            format!("You said: number {}", n + 1),
+            "all of one turn, and of no other"
+        );
     }
 }
 
 #[tokio::test]
 async fn failures_are_errors_with_a_kind_and_the_session_goes_on() {
     let (mut client, session) = Agent::new().session().await;
-    let reply = client.reply("session/prompt", prompt(&session, "fail")).await;
+    let reply = client
+        .reply("session/prompt", prompt(&session, "fail"))
+        .await;
     let error = &reply["error"];
     assert_eq!(error["code"], -32603, "{reply}");
     assert_eq!(error["data"]["status"], 400);
@@ -154,7 +237,12 @@ async fn a_filtered_answer_is_a_refusal_with_its_reason() {
     let (mut client, session) = Agent::new().session().await;
     assert_eq!(client.play(&session, "filter").await, "refusal");
     let updates = client.updates();
-    assert!(updates.iter().any(|update| update["sessionUpdate"] == "agent_message_chunk"), "{updates:?}");
+    assert!(
+        updates
+            .iter()
+            .any(|update| update["sessionUpdate"] == "agent_message_chunk"),
+        "{updates:?}"
+    );
 }
 
 #[tokio::test]
@@ -162,8 +250,14 @@ async fn the_checklist_is_the_plan() {
     let (mut client, session) = Agent::new().session().await;
     client.play(&session, "todo").await;
     let updates = client.updates();
-    let plan = updates.iter().find(|update| update["sessionUpdate"] == "plan").unwrap();
-    assert_eq!(plan["entries"], json!([{"content": "one", "priority": "medium", "status": "completed"}]));
+    let plan = updates
+        .iter()
+        .find(|update| update["sessionUpdate"] == "plan")
+        .unwrap();
+    assert_eq!(
+        plan["entries"],
+        json!([{"content": "one", "priority": "medium", "status": "completed"}])
+    );
 }
 
 #[tokio::test]
