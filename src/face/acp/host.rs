@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use agent_client_protocol_schema::v1::{SessionNotification, SessionUpdate};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use longshore_protocol::id::{HostId, SessionId};
+use longshore_protocol::id::{HostId, SessionId, ToolCallId};
 use longshore_protocol::value::approval::ApprovalRequest;
 use longshore_protocol::value::question::{QuestionAnswer, QuestionRequest};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::client::Caps;
 use super::permission::{self, Outcome};
@@ -33,7 +34,14 @@ pub(super) struct Host {
     id: HostId,
     caps: Caps,
     peer: PeerHandle,
-    sessions: Mutex<HashMap<SessionId, Projection>>,
+    sessions: Mutex<HashMap<SessionId, Shown>>,
+}
+
+/// A session that is shown.
+struct Shown {
+    projection: Projection,
+    /// Fires once the answer that opens the session has its place: nothing is asked before.
+    opened: CancellationToken,
 }
 
 impl Host {
@@ -47,7 +55,7 @@ impl Host {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Projection>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Shown>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,9 +64,15 @@ impl Host {
         self.caps
     }
 
-    /// Begins to show a session, in place of what was shown of it before.
-    pub(super) fn show(&self, session: SessionId, projection: Projection) {
-        self.lock().insert(session, projection);
+    /// Begins to show a session, in place of what was shown of it before. Nothing is asked in it until the token fires.
+    pub(super) fn show(&self, session: SessionId, projection: Projection) -> CancellationToken {
+        let opened = CancellationToken::new();
+        let shown = Shown {
+            projection,
+            opened: opened.clone(),
+        };
+        self.lock().insert(session, shown);
+        opened
     }
 
     /// Ends that.
@@ -72,7 +86,22 @@ impl Host {
         session: &SessionId,
         work: impl FnOnce(&mut Projection) -> T,
     ) -> Option<T> {
-        self.lock().get_mut(session).map(work)
+        self.lock()
+            .get_mut(session)
+            .map(|shown| work(&mut shown.projection))
+    }
+
+    /// Notes that a call is asked about. Gives what fires when its session has been opened.
+    fn asked(&self, session: &SessionId, call: &ToolCallId) -> CancellationToken {
+        let mut sessions = self.lock();
+        let Some(shown) = sessions.get_mut(session) else {
+            // It is asked in sessions that are shown only; an ask that comes in between is answered like any other.
+            let opened = CancellationToken::new();
+            opened.cancel();
+            return opened;
+        };
+        shown.projection.asked(call.clone());
+        shown.opened.clone()
     }
 
     /// Queues an update of a session.
@@ -99,14 +128,21 @@ impl HostConn for Host {
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>> {
         match &*ask {
             Ask::Approval(approval) => {
-                let asked = approval.tool_call_id.clone();
-                self.with(&approval.session_id, |projection| projection.asked(asked));
-                // Queued here, so that its place is behind everything that came before it.
-                let pending = self
-                    .peer
-                    .start_request(permission::METHOD, &permission::request(approval));
-                let approval = approval.clone();
+                let opened = self.asked(&approval.session_id, &approval.tool_call_id);
+                let (peer, approval) = (self.peer.clone(), approval.clone());
+                let request = permission::request(&approval);
+                // Where it can be, it is queued here, so that its place is behind everything that came before it.
+                let first = opened
+                    .is_cancelled()
+                    .then(|| peer.start_request(permission::METHOD, &request));
                 async move {
+                    let pending = match first {
+                        Some(pending) => pending,
+                        None => {
+                            opened.cancelled().await;
+                            peer.start_request(permission::METHOD, &request)
+                        }
+                    };
                     let answer = match pending {
                         Ok(pending) => pending.await,
                         Err(failure) => Err(failure),
@@ -116,9 +152,13 @@ impl HostConn for Host {
                 .boxed()
             }
             Ask::Question(asked) => {
-                let call = asked.tool_call_id.clone();
-                self.with(&asked.session_id, |projection| projection.asked(call));
-                questions(self.peer.clone(), asked.clone(), self.caps.forms).boxed()
+                let opened = self.asked(&asked.session_id, &asked.tool_call_id);
+                let (peer, asked, by_form) = (self.peer.clone(), asked.clone(), self.caps.forms);
+                async move {
+                    opened.cancelled().await;
+                    questions(peer, asked, by_form).await
+                }
+                .boxed()
             }
         }
     }

@@ -202,7 +202,8 @@ struct Shown {
     host: Arc<Host>,
     view: View,
     models: Arc<[ModelInfo]>,
-    attaching: Attaching,
+    /// Absent where the client sees the session already, and goes on seeing it.
+    attaching: Option<Attaching>,
     history: History,
 }
 
@@ -213,11 +214,15 @@ impl Shown {
         history: History,
     ) -> Result<Self, RpcError> {
         let host = Arc::clone(conn.host()?);
-        let Some(attaching) = conn.deps.hub.attach(host.id(), handle.id()) else {
-            return Err(error::error(
-                ErrorKind::InternalError,
-                "The connection is ending.",
-            ));
+        let is_shown = conn.opened(handle.id().as_str()).is_ok();
+        let attaching = if is_shown && history == History::Skip {
+            None
+        } else {
+            // What is shown already is shown anew, from the beginning.
+            conn.deps.hub.detach(host.id(), handle.id());
+            let attaching = conn.deps.hub.attach(host.id(), handle.id());
+            let ending = || error::error(ErrorKind::InternalError, "The connection is ending.");
+            Some(attaching.ok_or_else(ending)?)
         };
         // Attached before the look at the session, so that nothing in between is missed.
         let view = handle.view().await.map_err(fault)?;
@@ -252,10 +257,23 @@ impl Shown {
             history,
         } = self;
         let id = handle.id().clone();
-        let replay_until = if history == History::Replay {
-            view.last_seq
-        } else {
-            0
+        let (used, size) = view.context;
+        let shown = id.clone();
+        let after = move |host: &Host| {
+            if used > 0 && size > 0 {
+                let usage = UsageUpdate::new(used.min(size), size);
+                host.send(&shown, SessionUpdate::UsageUpdate(usage));
+            }
+            tell_unconnected(host, &shown, &servers);
+        };
+        let reply = reply(result);
+        let Some(attaching) = attaching else {
+            return reply.after(move || after(&host));
+        };
+        let last_seq = view.last_seq;
+        let (cursor, replay_until) = match history {
+            History::Replay => (0, last_seq),
+            History::Skip => (last_seq, 0),
         };
         let mut projection = Projection::new(
             host.caps(),
@@ -266,28 +284,20 @@ impl Shown {
         for approval in conn.deps.hub.open_asks(&id).approvals {
             projection.asked(approval.tool_call_id);
         }
-        host.show(id.clone(), projection);
+        let opened = host.show(id, projection);
         conn.add(handle, models);
-        let last_seq = view.last_seq;
-        let after = move |host: &Host| {
-            let (used, size) = view.context;
-            if used > 0 && size > 0 {
-                host.send(
-                    &id,
-                    SessionUpdate::UsageUpdate(UsageUpdate::new(used.min(size), size)),
-                );
-            }
-            tell_unconnected(host, &id, &servers);
-        };
-        let reply = reply(result);
         match history {
             History::Replay => {
                 // The place in the queue is taken here, before the reply gets its own.
-                attaching.go(0, last_seq);
-                reply.after(move || after(&host))
+                attaching.go(cursor, last_seq);
+                reply.after(move || {
+                    opened.cancel();
+                    after(&host);
+                })
             }
             History::Skip => reply.after(move || {
-                attaching.go(last_seq, last_seq);
+                opened.cancel();
+                attaching.go(cursor, last_seq);
                 after(&host);
             }),
         }

@@ -309,6 +309,28 @@ async fn a_load_in_a_running_turn_shows_it_and_its_ask() {
 }
 
 #[tokio::test]
+async fn a_resume_of_what_is_open_loses_nothing() {
+    let agent = Agent::new();
+    let (mut client, session) = agent.session().await;
+    let id = client
+        .ask("session/prompt", prompt(&session, "write it"))
+        .await;
+    let request = client.asked("session/request_permission").await;
+    client.updates();
+    let params = json!({"sessionId": session, "cwd": agent.cwd()});
+    client.result("session/resume", params).await;
+    client.select(&request, "approve_once").await;
+    assert_eq!(client.answer(id).await["result"]["stopReason"], "end_turn");
+    assert!(
+        !client
+            .seen
+            .iter()
+            .any(|message| message["method"] == "session/request_permission")
+    );
+    assert_eq!(client.states(), ["in_progress", "completed"]);
+}
+
+#[tokio::test]
 async fn what_cannot_be_opened_says_why() {
     let agent = Agent::new();
     let (mut client, session) = agent.session().await;
