@@ -47,13 +47,14 @@ impl Drop for ModelServer {
 
 /// A Read, its result, and the answer; `think` where the server can stream reasoning.
 fn check(peer: &str, command: Command, scratch: &Scratch, think: Option<&str>) {
+    let name = "a-thinking-model";
     scratch.write("note.txt", "the tide turns at noon\n");
     let model = ModelServer::start(command);
     scratch.configure(&format!(
         "default_model = \"m\"\n\
          [providers.p]\ntype = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-not-used\"\n\
          headers = {{ X-Test = \"longshore\" }}\n\
-         [models.m]\nprovider = \"p\"\nmodel = \"gpt-4o-mini\"\nmax_context_size = 128000\ncapabilities = [\"thinking\"]\n",
+         [models.m]\nprovider = \"p\"\nmodel = \"{name}\"\nmax_context_size = 128000\ncapabilities = [\"thinking\"]\n",
         model.url
     ));
     let mut server = TestServer::open(scratch);

@@ -46,11 +46,9 @@ fn step(scratch: &Scratch, calls: &str) -> (Vec<String>, Vec<Value>) {
 fn calls_on_one_file_run_in_their_order() {
     let scratch = Scratch::new();
     let read = "          - tool_call: {name: Read, args: {path: greeting.txt}}";
+    let again = "          - tool_call: {name: Read, args: {path: greeting.txt, n_lines: 1}}";
     let edit = "          - tool_call: {name: Edit, args: {path: greeting.txt, old_string: wrold, new_string: world}}";
-    let (order, outputs) = step(
-        &scratch,
-        &format!("{read}\n{edit}\n{read}, \n").replace("}, \n", "}\n"),
-    );
+    let (order, outputs) = step(&scratch, &format!("{read}\n{edit}\n{again}"));
     assert_eq!(
         order,
         [

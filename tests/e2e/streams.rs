@@ -100,7 +100,7 @@ fn the_end_of_input_ends_the_turn_and_its_processes() {
     let session = server.create(&scratch, json!({}));
     server.answer_approvals("allow_once");
     server.turn(&session, "Sleep.");
-    let pid = sleeper(&scratch);
+    let pid = sleeper(&scratch, &mut server);
     assert_eq!(server.close(Duration::from_secs(6)).code(), Some(0));
     assert_ended(pid, Duration::from_secs(1));
     scratch.mark.assert_gone(&[], Duration::from_secs(1));
@@ -115,7 +115,7 @@ fn a_termination_signal_is_an_end_like_any_other() {
         let session = server.create(&scratch, json!({}));
         server.answer_approvals("allow_once");
         server.turn(&session, "Sleep.");
-        sleeper(&scratch);
+        sleeper(&scratch, &mut server);
         let sent = Command::new("kill")
             .args([&format!("-{signal}"), &server.pid().to_string()])
             .status()
@@ -158,15 +158,12 @@ fn the_death_of_the_parent_is_noticed_without_end_of_input() {
     drop(stdin);
 }
 
-#[test]
-fn a_host_that_does_not_read_costs_no_memory_and_catches_up() {
-    const COUNT: usize = 100_000;
-    let scratch = Scratch::new();
-    scratch.script(&format!(
-        "defaults: {{chunk: whole}}\nturns: [{{steps: [{{repeat: {{count: {COUNT}, step: {{text: \"0123456789012345678 \"}}}}}}]}}]"
-    ));
-    let mut server = TestServer::open(&scratch);
-    let session = server.create(&scratch, json!({}));
+/// Plays a turn for a host that does not read until it is over; gives the server, the session and the growth of its
+/// memory.
+fn unread_turn(scratch: &Scratch, script: &str) -> (TestServer, String, u64) {
+    scratch.script(script);
+    let mut server = TestServer::open(scratch);
+    let session = server.create(scratch, json!({}));
     let before = pss_bytes(server.pid());
     server.pause();
     server.send(
@@ -175,26 +172,20 @@ fn a_host_that_does_not_read_costs_no_memory_and_catches_up() {
     );
     // Only the journal can tell how far the turn is.
     let end = Instant::now() + DEADLINE;
-    let mut most = 0;
-    while !journal(&scratch, &session).contains("turn/ended")
-        && !journal(&scratch, &session).contains("turn_ended")
-    {
+    let mut most = before;
+    while !journal(scratch, &session).contains("turn_ended") {
         most = most.max(pss_bytes(server.pid()));
-        assert!(Instant::now() < end, "the turn waits for its host");
+        assert!(
+            Instant::now() < end,
+            "the turn waits for its host: {}",
+            journal(scratch, &session)
+        );
         thread::sleep(Duration::from_millis(20));
     }
     most = most.max(pss_bytes(server.pid()));
-    let grown = most.saturating_sub(before);
-    assert!(grown <= 32 << 20, "grew by {} MiB", grown >> 20);
-
     server.read_on();
-    let ended = server.event("turn/ended");
-    assert_eq!(ended["reason"], "completed");
-    let resync = server.event("resync");
-    assert_eq!(resync["sessionId"], session.as_str());
-    let completed = server.event("message/completed");
-    assert_eq!(completed["text"].as_str().unwrap().len(), COUNT * 20);
-    // What was dropped is live; durable events are all there, once and in order.
+    assert_eq!(server.event("turn/ended")["reason"], "completed");
+    // Durable events are all there, once and in order.
     let seqs: Vec<u64> = server
         .seen()
         .iter()
@@ -206,6 +197,62 @@ fn a_host_that_does_not_read_costs_no_memory_and_catches_up() {
         json!({"sessionId": session, "limit": 200}),
     );
     assert_eq!(events["lastSeq"], seqs.len());
+    (server, session, most - before)
+}
+
+#[test]
+fn pieces_that_a_host_does_not_read_are_put_together() {
+    let scratch = Scratch::new();
+    let script = "defaults: {chunk: whole}\nturns: [{steps: [{repeat: {count: 100000, step: {text: \"0123456789012345678 \"}}}]}]";
+    let (mut server, _, grown) = unread_turn(&scratch, script);
+    assert!(grown <= 32 << 20, "grew by {} MiB", grown >> 20);
+    let completed = server.event("message/completed");
+    let whole = completed["text"].as_str().unwrap();
+    assert_eq!(whole.len(), 2_000_000);
+    let mut text = String::new();
+    let mut pieces = 0;
+    for delta in server
+        .seen()
+        .iter()
+        .filter(|message| message["method"] == "message/delta")
+    {
+        assert_eq!(delta["params"]["offset"], text.len());
+        text.push_str(delta["params"]["text"].as_str().unwrap());
+        pieces += 1;
+    }
+    assert!(
+        text == whole && pieces < 50_000,
+        "{pieces} pieces of {} bytes",
+        text.len()
+    );
+}
+
+#[test]
+fn a_host_that_does_not_read_costs_no_memory_and_catches_up() {
+    // Pieces of two calls by turns cannot be put together: some are dropped, and the place is marked.
+    let scratch = Scratch::new();
+    let content = "0123456789012345678 ".repeat(50_000);
+    let script = format!(
+        "turns:\n  - steps:\n      - parallel:\n\
+         {0}{{tool_call: {{name: Write, split: 50000, args: {{path: a.txt, content: \"{content}\"}}}}}}\n\
+         {0}{{tool_call: {{name: Write, split: 50000, args: {{path: b.txt, content: \"{content}\"}}}}}}\n\
+         {1}- steps: [{{text: Written.}}]\n",
+        "          - ", "  "
+    );
+    let (mut server, session, grown) = unread_turn(&scratch, &script);
+    assert!(grown <= 32 << 20, "grew by {} MiB", grown >> 20);
+    assert_eq!(scratch.read("a.txt").len(), 1_000_000);
+    let resync = server.event("resync");
+    assert_eq!(resync["sessionId"], session.as_str());
+    assert!(resync["fromSeq"].is_u64());
+    let pieces = server
+        .seen()
+        .iter()
+        .filter(|message| message["method"] == "tool/delta")
+        .count();
+    assert!((1..100_000).contains(&pieces), "{pieces}");
+    let waited = server.request("turn/wait", json!({"sessionId": session, "turnId": "t1"}));
+    assert_eq!(waited["text"], "Written.");
 }
 
 /// The text of a session's journal.

@@ -13,7 +13,7 @@ const require = createRequire(join(process.argv[2], "node", "package.json"));
 const { LLMock } = await import(pathToFileURL(require.resolve("@copilotkit/aimock")).href);
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-const mock = new LLMock({ port: 0, strict: true, chunkSize: 7 });
+const mock = new LLMock({ port: 0, chunkSize: 7 });
 mock.addFixture({
   match: { userMessage: "What does note.txt say?", hasToolResult: false, systemMessage: "note.txt" },
   response: {
