@@ -28,8 +28,9 @@ use crate::kernel::port::HostConn as _;
 use crate::os::blocking;
 use crate::os::fs::{self, FileKind};
 use crate::rpc::Reply;
-use crate::session::lifecycle::{CreateOptions, ListFilter};
-use crate::session::{SessionHandle, View};
+
+use crate::session::list::ListFilter;
+use crate::session::{CreateOptions, SessionHandle, View};
 
 /// What a session is opened with.
 struct Opening {
