@@ -29,9 +29,9 @@ use crate::kernel::port::HostConn as _;
 use crate::os::blocking;
 use crate::os::fs::{self, FileKind};
 use crate::rpc::Reply;
-
+use crate::session::CreateOptions;
 use crate::session::list::ListFilter;
-use crate::session::{CreateOptions, SessionHandle, View};
+use crate::session::{SessionHandle, View};
 
 /// What a session is opened with.
 struct Opening {

@@ -30,7 +30,7 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
 use crate::schema::Validator;
-use crate::session::lifecycle::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
@@ -146,6 +146,7 @@ impl Agent {
             ids: Arc::new(SeededIds::new(seed)),
             shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
             env,
+            processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             tasks: TaskTracker::new(),
