@@ -65,6 +65,7 @@ impl Server {
             clock: Arc::clone(&clock),
             ids: Arc::new(SeededIds::new(7)),
             shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
+            processes: Processes::new(None),
             env,
             processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
