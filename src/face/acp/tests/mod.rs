@@ -1,6 +1,11 @@
 //! The face over real sessions and the scripted model, spoken to in lines. Every message it sends is checked against
 //! the protocol's own schema.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files by themselves"
+)]
+
 mod asks;
 mod connection;
 mod prompts;
