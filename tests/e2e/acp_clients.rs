@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::processes::assert_ended;
 use crate::support::server::DEADLINE;
 use crate::support::{Scratch, peers};
-use crate::turn::{SLEEPER, sleeper};
+use crate::turn::{SLEEPER, sleeper_pid};
 
 /// A file is read, edited, and a command is run that must be asked about.
 const TURN: &str = r#"
@@ -44,18 +44,29 @@ impl Seen {
             .collect()
     }
 
-    /// The states that the call with this title went through.
-    fn states(&self, title: &str) -> Vec<String> {
+    /// The states that the call of this command went through.
+    fn states(&self, command: &str) -> Vec<String> {
         let call = self
-            .updates("tool_call")
-            .find(|call| call["title"] == title);
-        let id =
-            &call.unwrap_or_else(|| panic!("no call {title}: {:#?}", self.updates))["toolCallId"];
+            .updates
+            .iter()
+            .find(|update| update["rawInput"]["command"] == command);
+        let id = &call.unwrap_or_else(|| panic!("no call of {command}: {:#?}", self.updates))["toolCallId"];
+        assert!(
+            self.updates("tool_call")
+                .any(|call| call["toolCallId"] == *id),
+            "updated before it was told"
+        );
         let mut states: Vec<String> = self
             .updates
             .iter()
             .filter(|update| update["toolCallId"] == *id)
-            .filter_map(|update| update["status"].as_str().map(str::to_owned))
+            .filter_map(|update| match update["sessionUpdate"].as_str() {
+                // The state of a new call where none is named.
+                Some("tool_call") => {
+                    Some(update["status"].as_str().unwrap_or("pending").to_owned())
+                }
+                _ => update["status"].as_str().map(str::to_owned),
+            })
             .collect();
         states.dedup();
         states
@@ -120,7 +131,7 @@ fn check(client: Client, peers: &Path) {
         .rev()
         .find(|update| update["toolCallId"].is_string() && update["status"].is_string());
     assert_eq!(last.unwrap()["status"], "failed", "{:#?}", seen.updates);
-    assert_ended(sleeper(&scratch), Duration::from_secs(1));
+    assert_ended(sleeper_pid(&scratch), Duration::from_secs(1));
     scratch.mark.assert_gone(&[], Duration::from_secs(5));
 }
 
@@ -237,7 +248,15 @@ fn acpx_plays_a_turn() {
             .stderr(File::create(&errors).unwrap());
         let mut child = command.spawn().unwrap();
         if cancel {
-            sleeper(scratch);
+            let end = Instant::now() + DEADLINE;
+            while !scratch.file("pid.txt").exists() {
+                assert!(
+                    Instant::now() < end,
+                    "{}",
+                    std::fs::read_to_string(&output).unwrap()
+                );
+                std::thread::sleep(Duration::from_millis(10));
+            }
             let sent = Command::new("kill")
                 .args(["-INT", &child.id().to_string()])
                 .status()

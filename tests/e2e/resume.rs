@@ -16,7 +16,7 @@ fn a_killed_server_leaves_no_process_and_its_session_goes_on() {
     let session = server.create(&scratch, json!({}));
     server.answer_approvals("allow_once");
     let turn = server.turn(&session, "Sleep.");
-    sleeper(&scratch);
+    sleeper(&scratch, &mut server);
     // Everything durable that this host was shown.
     let running = server.event("tool/running");
     let shown: Vec<Value> = durable(server.seen());

@@ -100,7 +100,7 @@ fn the_end_of_input_ends_the_turn_and_its_processes() {
     let session = server.create(&scratch, json!({}));
     server.answer_approvals("allow_once");
     server.turn(&session, "Sleep.");
-    let pid = sleeper(&scratch);
+    let pid = sleeper(&scratch, &mut server);
     assert_eq!(server.close(Duration::from_secs(6)).code(), Some(0));
     assert_ended(pid, Duration::from_secs(1));
     scratch.mark.assert_gone(&[], Duration::from_secs(1));
@@ -115,7 +115,7 @@ fn a_termination_signal_is_an_end_like_any_other() {
         let session = server.create(&scratch, json!({}));
         server.answer_approvals("allow_once");
         server.turn(&session, "Sleep.");
-        sleeper(&scratch);
+        sleeper(&scratch, &mut server);
         let sent = Command::new("kill")
             .args([&format!("-{signal}"), &server.pid().to_string()])
             .status()

@@ -48,7 +48,6 @@ pub(crate) struct TestServer {
     next_id: u64,
     answers: Option<Answers>,
     stderr: PathBuf,
-    quiet: bool,
     ended: bool,
 }
 
@@ -111,7 +110,6 @@ impl TestServer {
             next_id: 1,
             answers: None,
             stderr,
-            quiet: true,
             ended: false,
         }
     }
@@ -139,11 +137,6 @@ impl TestServer {
     /// The lines the server wrote so far, as they came.
     pub(crate) fn raw(&self) -> &[String] {
         &self.raw
-    }
-
-    /// For runs that are not healthy: what is on stderr is not looked at.
-    pub(crate) fn may_complain(&mut self) {
-        self.quiet = false;
     }
 
     /// How reverse requests are answered from here on.
@@ -289,6 +282,19 @@ impl TestServer {
                 Err(RecvTimeoutError::Disconnected) => {
                     self.fail(&format!("the server ended before {what} came"))
                 }
+            }
+        }
+    }
+
+    /// Reads and answers the server until something is so that no message tells.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, condition: impl Fn() -> bool) {
+        let end = Instant::now() + DEADLINE;
+        while !condition() {
+            match self.lines.recv_timeout(Duration::from_millis(10)) {
+                Ok(line) => self.read(&line),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < end => {}
+                Err(error) => self.fail(&format!("waited for {what}: {error}")),
             }
         }
     }
@@ -479,8 +485,6 @@ impl Drop for TestServer {
                     .collect();
             assert!(open.is_empty(), "never answered: {open:?}");
         }
-        if self.quiet {
-            assert_eq!(self.stderr(), "", "a healthy run is silent on stderr");
-        }
+        assert_eq!(self.stderr(), "", "a healthy run is silent on stderr");
     }
 }
