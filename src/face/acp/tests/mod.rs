@@ -35,7 +35,7 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
 use crate::schema::Validator;
-use crate::session::lifecycle::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
