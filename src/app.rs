@@ -26,7 +26,7 @@ use crate::os::ids::RandomIds;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::provider::scripted::TraceSink;
-use crate::session::lifecycle::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::session::Sessions;
 use crate::tool::file::{FileLocks, SearchPool};
@@ -153,6 +153,7 @@ impl App {
             ids: RandomIds::shared(),
             env: env.clone(),
             shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
+            processes: processes.clone(),
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
             tasks: tasks.clone(),

@@ -95,6 +95,8 @@ impl Restore {
         match event {
             DomainEvent::TurnQueued { turn, .. } => self.queued.push(turn.clone()),
             DomainEvent::TurnStarted { turn, input, .. } => {
+                // A turn before it may have no end here: a full disk did not take it.
+                self.close_step(None);
                 self.queued.retain(|queued| queued != turn);
                 self.turn = Some(turn.clone());
                 self.agent.interrupted = false;

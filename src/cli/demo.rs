@@ -12,6 +12,7 @@ use longshore_protocol::method::{session, spec, turn};
 use longshore_protocol::value::approval::{ApprovalAnswer, ApprovalRequest, OptionId};
 use longshore_protocol::value::content::Input;
 use longshore_protocol::value::session::Mode;
+use longshore_protocol::value::turn::WhenBusy;
 
 use super::args::Common;
 use super::driver::{Driver, Said};
@@ -129,7 +130,7 @@ impl World<'_> {
         let created = driver.call::<spec::SessionCreate>(&create).await.map_err(failed("session/create"))?;
         let session_id = created.session.session_id;
         let input = Input::Text(INPUT.into());
-        let start = turn::StartParams { session_id, input, when_busy: Default::default() };
+        let start = turn::StartParams { session_id, input, when_busy: WhenBusy::default() };
         let started = driver.call::<spec::TurnStart>(&start).await.map_err(failed("turn/start"))?;
         say(&format!("> {INPUT}\n"));
         let mut answered = Vec::new();

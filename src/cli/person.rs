@@ -1,5 +1,6 @@
 //! The person at the terminal, asked with words and a key.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
 
 use longshore_protocol::value::approval::{ApprovalAnswer, ApprovalRequest};
@@ -16,7 +17,7 @@ pub(super) fn is_there() -> bool {
 pub(super) async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
     let mut text = format!("\n{} wants to run: {}\n({})\n", request.tool, request.title, request.reason.message);
     for (n, option) in request.options.iter().enumerate() {
-        text.push_str(&format!("  {} {}\n", n + 1, option.label));
+        let _ = writeln!(text, "  {} {}", n + 1, option.label);
     }
     let options: Vec<_> = request.options.iter().map(|option| option.option_id).collect();
     let refusal = ApprovalAnswer {

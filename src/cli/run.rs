@@ -8,7 +8,7 @@ use std::sync::Arc;
 use longshore_protocol::method::host::HostCapabilities;
 use longshore_protocol::method::{session, spec, turn};
 use longshore_protocol::value::content::Input;
-use longshore_protocol::value::turn::TurnReason;
+use longshore_protocol::value::turn::{TurnReason, WhenBusy};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -128,7 +128,7 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
     let created = driver.call::<spec::SessionCreate>(&create).await.map_err(|error| error.to_string())?;
     let session_id = created.session.session_id;
     let input = Input::Text(job.prompt);
-    let start = turn::StartParams { session_id: session_id.clone(), input, when_busy: Default::default() };
+    let start = turn::StartParams { session_id: session_id.clone(), input, when_busy: WhenBusy::default() };
     let started = match driver.call::<spec::TurnStart>(&start).await {
         Ok(started) => started,
         Err(error) => {

@@ -11,7 +11,7 @@ use longshore_protocol::value::turn::{StartState, StopReason, TurnReason, WhenBu
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 
-use super::actor::TurnDone;
+use super::turns::TurnDone;
 use crate::kernel::fault::Fault;
 
 /// What a session's task takes, one at a time.

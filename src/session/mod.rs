@@ -7,14 +7,32 @@
 
 pub mod actor;
 pub mod command;
+pub mod create;
+pub mod deps;
 pub mod journal;
 pub mod lifecycle;
+pub mod list;
+mod past;
+mod resume;
 pub mod store;
 pub mod surroundings;
 pub mod transcript;
+mod turns;
+
+#[cfg(test)]
+mod close_tests;
+#[cfg(test)]
+mod list_tests;
+#[cfg(test)]
+mod restore_tests;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod turns_tests;
 
 pub use self::command::{Gate, SessionHandle, Started, TurnEnd, View};
-pub use self::lifecycle::{CreateOptions, Sessions};
+pub use self::create::CreateOptions;
+pub use self::lifecycle::Sessions;
 
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::SessionId;

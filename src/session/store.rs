@@ -1,12 +1,13 @@
 //! Where sessions are on disk, and reading those that are not loaded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use longshore_protocol::id::SessionId;
+use longshore_protocol::error::ErrorKind;
+use longshore_protocol::id::{SessionId, TurnId};
 use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::{Session, Status};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,7 @@ use crate::kernel::port::EventLog;
 use crate::kernel::time::Timestamp;
 use crate::os::blocking;
 use crate::os::fs::{self, FileKind};
+use crate::os::lock::{FileLock, LockError};
 use crate::store::atomic_file;
 
 /// The name of a session's cached facts.
@@ -51,7 +53,9 @@ pub struct Loaded {
     pub open: Open,
     /// The number and time of the last event.
     pub last: (u64, Timestamp),
-    /// Lines that could not be read.
+    /// The number of the next turn.
+    pub next_turn: u64,
+    /// Lines that could not be read and were not told of before.
     pub damage: Vec<Warning>,
 }
 
@@ -123,9 +127,7 @@ impl Store {
 
     /// A stored session as its cache says. Blocking.
     pub fn cached(&self, id: &SessionId, dir: &Path) -> Option<Session> {
-        let meta = atomic_file::read(&dir.join(META)).ok().flatten();
-        let cached = meta.and_then(|bytes| serde_json::from_slice::<Session>(&bytes).ok());
-        match cached.filter(|session| session.session_id == *id) {
+        match read_cache(id, dir) {
             Some(session) => Some(session),
             None => match load(id, dir) {
                 Ok(loaded) => {
@@ -189,19 +191,41 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
         Flow::On
     })
     .map_err(|error| storage_fault(error, dir))?;
-    let Some((mut session, script, created)) = head.map(|(session, script, at)| (*session, script, at)) else {
+    let head = head.map(|(session, script, at)| (*session, script, at));
+    let Some((mut session, script, created)) = head.or_else(|| head_from_cache(id, dir)) else {
         return Err(Fault::new(
-            longshore_protocol::error::ErrorKind::StorageCorrupt,
+            ErrorKind::StorageCorrupt,
             format!("the journal of session {id} has no readable head"),
         ));
     };
     last.1 = last.1.max(created);
+    let next_turn = facts.highest_turn + 1;
+    let mut damage = damage.lines;
+    damage.retain(|warning| !facts.told.contains(&warning.message));
     facts.apply(&mut session);
     session.updated_at = last.1.to_string();
     let open = restore.open();
     let (agent, model_state) = restore.finish();
     session.usage = agent.usage;
-    Ok(Loaded { session, script, agent, model_state, open, last, damage: damage.lines })
+    Ok(Loaded { session, script, agent, model_state, open, last, next_turn, damage })
+}
+
+/// Takes the lock of a session for as long as the result lives. Blocking.
+///
+/// # Errors
+/// `session_locked` where another process has it.
+pub(super) fn lock(dir: &Path, now: Timestamp) -> Result<FileLock, Fault> {
+    FileLock::acquire(&dir.join("lock"), &now.to_string()).map_err(|error| match error {
+        LockError::Locked { pid, .. } => {
+            let by = pid.map(|pid| format!(" by process {pid}")).unwrap_or_default();
+            let fault = Fault::new(ErrorKind::SessionLocked, format!("the session is in use{by}; close it there first"));
+            match pid {
+                Some(pid) => fault.with("pid", pid),
+                None => fault,
+            }
+        }
+        LockError::Fs(error) => storage_fault(error, dir),
+    })
 }
 
 /// Writes the cache of a session; a failure costs speed only. Blocking.
@@ -216,6 +240,18 @@ pub fn save_cache(dir: &Path, session: &Session) {
     }
 }
 
+/// What a session began with, where the journal's first line could not be read; its own later changes come again.
+fn head_from_cache(id: &SessionId, dir: &Path) -> Option<(Session, Option<Arc<str>>, Timestamp)> {
+    let session = read_cache(id, dir)?;
+    let created = Timestamp::parse(&session.created_at)?;
+    Some((session, None, created))
+}
+
+fn read_cache(id: &SessionId, dir: &Path) -> Option<Session> {
+    let bytes = atomic_file::read(&dir.join(META)).ok().flatten()?;
+    serde_json::from_slice::<Session>(&bytes).ok().filter(|session| session.session_id == *id)
+}
+
 /// The changes of a session's own fields, in order.
 #[derive(Default)]
 struct Facts {
@@ -223,13 +259,21 @@ struct Facts {
     turns: u64,
     first: Option<String>,
     last: Option<String>,
+    highest_turn: u64,
+    /// Warnings that stand in the journal.
+    told: HashSet<String>,
 }
 
 impl Facts {
     fn take(&mut self, event: &DomainEvent) {
         match event {
             DomainEvent::SessionUpdated { changed } => self.changed.push(changed.clone()),
-            DomainEvent::TurnStarted { input, .. } => {
+            DomainEvent::Warning { warning } => {
+                self.told.insert(warning.message.clone());
+            }
+            DomainEvent::TurnQueued { turn, .. } => self.numbered(turn),
+            DomainEvent::TurnStarted { turn, input, .. } => {
+                self.numbered(turn);
                 self.turns += 1;
                 let text = super::summary(input);
                 self.first.get_or_insert_with(|| text.clone());
@@ -237,6 +281,11 @@ impl Facts {
             }
             _ => {}
         }
+    }
+
+    fn numbered(&mut self, turn: &TurnId) {
+        let number = turn.as_str().trim_start_matches('t').parse().unwrap_or(0);
+        self.highest_turn = self.highest_turn.max(number);
     }
 
     fn apply(self, session: &mut Session) {
@@ -247,7 +296,7 @@ impl Facts {
             super::apply(session, patch);
         }
         session.turn_count = self.turns;
-        session.last_prompt = self.last;
+        session.last_prompt = self.last.or(session.last_prompt.take());
     }
 }
 

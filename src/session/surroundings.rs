@@ -7,7 +7,7 @@ use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::Session;
 use longshore_protocol::value::tool::ToolInfo;
 
-use super::lifecycle::Deps;
+use super::deps::Deps;
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
 use crate::os::fs::{self, Durability};

@@ -1,10 +1,13 @@
 //! Turns as display items, folded from durable events.
 
+use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::transcript::{Item, Turn};
+use longshore_protocol::value::turn::{StopReason, TurnReason};
 use longshore_protocol::value::usage::Usage;
 
 use crate::kernel::event::DomainEvent;
+use crate::kernel::fault::Fault;
 use crate::kernel::message::Part;
 use crate::kernel::time::Timestamp;
 
@@ -25,6 +28,7 @@ impl Fold {
     pub fn take(&mut self, at: Timestamp, event: &DomainEvent) {
         match event {
             DomainEvent::TurnStarted { turn, origin, input } => {
+                self.end_of_last_was_lost();
                 self.turns.push(Turn {
                     turn_id: turn.clone(),
                     origin: *origin,
@@ -71,6 +75,14 @@ impl Fold {
                 self.complete(call.as_str(), *failed, parts, outcome.as_ref());
             }
             _ => {}
+        }
+    }
+
+    /// Only one turn runs at a time, so the one before has ended: a full disk did not take its end.
+    fn end_of_last_was_lost(&mut self) {
+        if let Some(last) = self.turns.last_mut().filter(|last| last.reason.is_none()) {
+            (last.reason, last.stop_reason) = (Some(TurnReason::Failed), Some(StopReason::Error));
+            last.error = Some(Fault::new(ErrorKind::StorageError, "the end of this turn could not be recorded").to_failure());
         }
     }
 

@@ -36,7 +36,9 @@ pub(super) fn check(sessions: &Sessions, model: Option<&str>) -> Result<(), RpcE
 
 fn reason(fault: &Fault) -> String {
     match fault.kind {
-        ErrorKind::InternalError => "The model could not be checked; the log of the agent says more.".to_owned(),
+        ErrorKind::InternalError => {
+            "The model could not be checked; the log of the agent says more.".to_owned()
+        }
         _ => fault.message.clone(),
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, Diff, ImageContent, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallUpdateFields, ToolKind,
+    ContentBlock, Diff, ImageContent, Meta, ToolCall, ToolCallContent, ToolCallLocation,
+    ToolCallUpdateFields, ToolKind,
 };
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::tool::{AccessInfo, Operation};
@@ -61,7 +62,9 @@ fn kind(display: &Display, accesses: &[AccessInfo]) -> ToolKind {
         Display::Search { .. } | Display::SearchResults { .. } => ToolKind::Search,
         Display::Todo { .. } => ToolKind::Think,
         Display::Question { .. } => ToolKind::Other,
-        Display::Text { .. } | Display::Error { .. } | Display::Generic { .. } => kind_of_accesses(accesses),
+        Display::Text { .. } | Display::Error { .. } | Display::Generic { .. } => {
+            kind_of_accesses(accesses)
+        }
     }
 }
 
@@ -82,11 +85,17 @@ fn kind_of_accesses(accesses: &[AccessInfo]) -> ToolKind {
 }
 
 fn locations(display: &Display, accesses: &[AccessInfo]) -> Vec<ToolCallLocation> {
-    let at = |path: &str, line: Option<u32>| vec![ToolCallLocation::new(path.to_owned()).line(line)];
+    let at =
+        |path: &str, line: Option<u32>| vec![ToolCallLocation::new(path.to_owned()).line(line)];
     match display {
-        Display::FileRead { path, line } => {
-            at(path, Some(line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line > 0).unwrap_or(1)))
-        }
+        Display::FileRead { path, line } => at(
+            path,
+            Some(
+                line.and_then(|line| u32::try_from(line).ok())
+                    .filter(|line| *line > 0)
+                    .unwrap_or(1),
+            ),
+        ),
         Display::Diff { path, line, .. } => at(path, *line),
         Display::FileWrite { path, .. } | Display::Search { path, .. } => at(path, None),
         _ => accesses
@@ -100,7 +109,11 @@ fn locations(display: &Display, accesses: &[AccessInfo]) -> Vec<ToolCallLocation
 /// What a call shows before it runs.
 pub(super) fn opening(display: &Display) -> Vec<ToolCallContent> {
     match display {
-        Display::Command { command, description, .. } => {
+        Display::Command {
+            command,
+            description,
+            ..
+        } => {
             let mut content = vec![text(fenced(command, CONTENT_BYTES))];
             content.extend(description.as_ref().map(|words| text(words.clone())));
             content
@@ -108,7 +121,10 @@ pub(super) fn opening(display: &Display) -> Vec<ToolCallContent> {
         Display::Diff { .. } => vec![diff(display)].into_iter().flatten().collect(),
         Display::FileWrite { content, .. } => vec![text(fenced(content, CONTENT_BYTES))],
         Display::Question { questions } => {
-            let lines: Vec<String> = questions.iter().map(|question| question.question.clone()).collect();
+            let lines: Vec<String> = questions
+                .iter()
+                .map(|question| question.question.clone())
+                .collect();
             vec![text(lines.join("\n"))]
         }
         Display::Text { text: words, .. } => non_empty(words),
@@ -138,7 +154,9 @@ impl Ending<'_> {
     /// A command that ended with another code than 0 has failed, whatever its call says.
     pub(super) fn has_failed(&self) -> bool {
         let by_code = match self.display {
-            Some(Display::CommandOutput { exit_code, signal, .. }) => exit_code.is_some_and(|code| code != 0) || signal.is_some(),
+            Some(Display::CommandOutput {
+                exit_code, signal, ..
+            }) => exit_code.is_some_and(|code| code != 0) || signal.is_some(),
             _ => false,
         };
         self.is_error || by_code
@@ -154,7 +172,12 @@ impl Ending<'_> {
                 }
                 content
             }
-            Some(Display::CommandOutput { text: output, exit_code, signal, .. }) => {
+            Some(Display::CommandOutput {
+                text: output,
+                exit_code,
+                signal,
+                ..
+            }) => {
                 let mut content = Vec::new();
                 if !output.is_empty() {
                     content.push(text(fenced(output, CONTENT_BYTES)));
@@ -163,11 +186,18 @@ impl Ending<'_> {
                     (_, Some(signal)) => content.push(text(format!("Ended by signal {signal}"))),
                     (Some(0), None) => {}
                     (Some(code), None) => content.push(text(format!("Exit code {code}"))),
-                    (None, None) => content.extend(self.is_error.then(|| self.output_content()).into_iter().flatten()),
+                    (None, None) => content.extend(
+                        self.is_error
+                            .then(|| self.output_content())
+                            .into_iter()
+                            .flatten(),
+                    ),
                 }
                 content
             }
-            Some(Display::SearchResults { text: found, .. }) => vec![text(fenced(found, CONTENT_BYTES))],
+            Some(Display::SearchResults { text: found, .. }) => {
+                vec![text(fenced(found, CONTENT_BYTES))]
+            }
             Some(Display::Text { text: words, .. }) => non_empty(words),
             Some(Display::Error { message, .. }) => non_empty(message),
             Some(Display::Todo { .. }) => Vec::new(),
@@ -202,7 +232,10 @@ impl Ending<'_> {
             _ => text_of(self.output),
         };
         let mut raw = json!({"output": middle_cut(&output, CONTENT_BYTES)});
-        if let Some(Display::CommandOutput { exit_code, signal, .. }) = self.display {
+        if let Some(Display::CommandOutput {
+            exit_code, signal, ..
+        }) = self.display
+        {
             raw["exitCode"] = json!(exit_code);
             raw["signal"] = json!(signal);
         }
@@ -212,14 +245,25 @@ impl Ending<'_> {
 
 /// The whole of a change where its texts are at hand, else the regions its hunks touch.
 fn diff(display: &Display) -> Option<ToolCallContent> {
-    let Display::Diff { path, hunks, old_text, new_text, .. } = display else { return None };
+    let Display::Diff {
+        path,
+        hunks,
+        old_text,
+        new_text,
+        ..
+    } = display
+    else {
+        return None;
+    };
     let diff = if let Some(new_text) = new_text {
         Diff::new(path.clone(), new_text.clone()).old_text(old_text.clone())
     } else {
         let (old, new) = regions(hunks);
         let mut meta = Meta::new();
         meta.insert("longshore".to_owned(), json!({"partial": true}));
-        Diff::new(path.clone(), middle_cut(&new, CONTENT_BYTES)).old_text(middle_cut(&old, CONTENT_BYTES)).meta(meta)
+        Diff::new(path.clone(), middle_cut(&new, CONTENT_BYTES))
+            .old_text(middle_cut(&old, CONTENT_BYTES))
+            .meta(meta)
     };
     Some(ToolCallContent::Diff(diff))
 }
@@ -260,7 +304,11 @@ pub(super) fn text(words: impl Into<String>) -> ToolCallContent {
 }
 
 fn non_empty(words: &str) -> Vec<ToolCallContent> {
-    if words.is_empty() { Vec::new() } else { vec![text(middle_cut(words, CONTENT_BYTES))] }
+    if words.is_empty() {
+        Vec::new()
+    } else {
+        vec![text(middle_cut(words, CONTENT_BYTES))]
+    }
 }
 
 fn images(output: &[Part]) -> impl Iterator<Item = ToolCallContent> {
@@ -293,7 +341,11 @@ pub(super) fn one_line(title: &str) -> String {
 /// Text in a fence that nothing in it can close.
 pub(super) fn fenced(words: &str, max_bytes: usize) -> String {
     let words = middle_cut(words, max_bytes);
-    let longest = words.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let longest = words
+        .split(|letter| letter != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
     let fence = "`".repeat(3.max(longest + 1));
     let newline = if words.ends_with('\n') { "" } else { "\n" };
     format!("{fence}\n{words}{newline}{fence}")
@@ -316,13 +368,18 @@ pub(super) fn middle_cut(words: &str, max_bytes: usize) -> String {
 
 /// The longest beginning of at most so many bytes that ends between characters.
 pub(super) fn before(words: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(words.len())).rev().find(|&end| words.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=bytes.min(words.len()))
+        .rev()
+        .find(|&end| words.is_char_boundary(end))
+        .unwrap_or(0);
     &words[..end]
 }
 
 /// What follows the first character boundary at or after so many bytes.
 pub(super) fn after(words: &str, bytes: usize) -> &str {
-    let start = (bytes..=words.len()).find(|&start| words.is_char_boundary(start)).unwrap_or(words.len());
+    let start = (bytes..=words.len())
+        .find(|&start| words.is_char_boundary(start))
+        .unwrap_or(words.len());
     &words[start..]
 }
 
@@ -332,16 +389,23 @@ fn raw(input: Value) -> Value {
         return input;
     }
     let cut = shorten(input);
-    if cut.to_string().len() <= CONTENT_BYTES { cut } else { json!({"leftOut": "the arguments are too long"}) }
+    if cut.to_string().len() <= CONTENT_BYTES {
+        cut
+    } else {
+        json!({"leftOut": "the arguments are too long"})
+    }
 }
 
 fn shorten(value: Value) -> Value {
     match value {
         Value::String(words) => Value::String(middle_cut(&words, RAW_STRING_BYTES)),
         Value::Array(items) => Value::Array(items.into_iter().map(shorten).collect()),
-        Value::Object(members) => {
-            Value::Object(members.into_iter().map(|(name, value)| (name, shorten(value))).collect::<Map<_, _>>())
-        }
+        Value::Object(members) => Value::Object(
+            members
+                .into_iter()
+                .map(|(name, value)| (name, shorten(value)))
+                .collect::<Map<_, _>>(),
+        ),
         other => other,
     }
 }

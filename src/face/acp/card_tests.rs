@@ -1,7 +1,12 @@
 use super::*;
 
 fn command_output(exit_code: Option<i32>, signal: Option<&str>) -> Display {
-    Display::CommandOutput { text: "out\n".into(), exit_code, signal: signal.map(str::to_owned), truncated: false }
+    Display::CommandOutput {
+        text: "out\n".into(),
+        exit_code,
+        signal: signal.map(str::to_owned),
+        truncated: false,
+    }
 }
 
 fn changed(old_text: Option<&str>, new_text: Option<&str>) -> Display {
@@ -18,11 +23,22 @@ fn changed(old_text: Option<&str>, new_text: Option<&str>) -> Display {
 }
 
 fn access(operation: Operation, path: Option<&str>) -> AccessInfo {
-    AccessInfo { operation, path: path.map(str::to_owned), real_path: None, recursive: false }
+    AccessInfo {
+        operation,
+        path: path.map(str::to_owned),
+        real_path: None,
+        recursive: false,
+    }
 }
 
 fn card(display: Display, accesses: Vec<AccessInfo>) -> Value {
-    let card = Card { name: "Tool".into(), title: "do\n it".into(), display, accesses, input: json!({"a": 1}) };
+    let card = Card {
+        name: "Tool".into(),
+        title: "do\n it".into(),
+        display,
+        accesses,
+        input: json!({"a": 1}),
+    };
     let mut call = serde_json::to_value(card.call("call_1")).unwrap();
     assert_eq!(call["title"], "do it");
     assert_eq!(call["name"], "Tool");
@@ -39,7 +55,11 @@ fn card(display: Display, accesses: Vec<AccessInfo>) -> Value {
 fn cards_of_every_sort_of_display() {
     for (display, accesses, expected) in [
         (
-            Display::Command { command: "ls -l".into(), cwd: "/w".into(), description: Some("lists".into()) },
+            Display::Command {
+                command: "ls -l".into(),
+                cwd: "/w".into(),
+                description: Some("lists".into()),
+            },
             vec![access(Operation::All, None)],
             json!({"kind": "execute", "content": [
                 {"type": "content", "content": {"type": "text", "text": "```\nls -l\n```"}},
@@ -47,17 +67,27 @@ fn cards_of_every_sort_of_display() {
             ]}),
         ),
         (
-            Display::FileRead { path: "/w/a".into(), line: Some(7) },
+            Display::FileRead {
+                path: "/w/a".into(),
+                line: Some(7),
+            },
             vec![],
             json!({"kind": "read", "locations": [{"path": "/w/a", "line": 7}]}),
         ),
         (
-            Display::FileRead { path: "/w/a".into(), line: None },
+            Display::FileRead {
+                path: "/w/a".into(),
+                line: None,
+            },
             vec![],
             json!({"kind": "read", "locations": [{"path": "/w/a", "line": 1}]}),
         ),
         (
-            Display::Search { query: "x".into(), path: "/w".into(), glob: None },
+            Display::Search {
+                query: "x".into(),
+                path: "/w".into(),
+                glob: None,
+            },
             vec![],
             json!({"kind": "search", "locations": [{"path": "/w"}]}),
         ),
@@ -80,14 +110,28 @@ fn cards_of_every_sort_of_display() {
                 "content": [{"type": "diff", "path": "/w/a.rs", "oldText": "a\nb\n…\nx\n", "newText": "a\nc\n…\ny\n",
                     "_meta": {"longshore": {"partial": true}}}]}),
         ),
-        (Display::Todo { todos: vec![] }, vec![], json!({"kind": "think"})),
         (
-            Display::Error { message: "no such text".into(), code: None },
+            Display::Todo { todos: vec![] },
+            vec![],
+            json!({"kind": "think"}),
+        ),
+        (
+            Display::Error {
+                message: "no such text".into(),
+                code: None,
+            },
             vec![access(Operation::Readwrite, Some("/w/b"))],
             json!({"kind": "edit", "locations": [{"path": "/w/b"}],
                 "content": [{"type": "content", "content": {"type": "text", "text": "no such text"}}]}),
         ),
-        (Display::Generic { summary: "s".into(), detail: None }, vec![], json!({})),
+        (
+            Display::Generic {
+                summary: "s".into(),
+                detail: None,
+            },
+            vec![],
+            json!({}),
+        ),
     ] {
         assert_eq!(card(display, accesses), expected);
     }
@@ -95,40 +139,91 @@ fn cards_of_every_sort_of_display() {
 
 #[test]
 fn endings() {
-    let read = Display::FileRead { path: "/w/a".into(), line: None };
+    let read = Display::FileRead {
+        path: "/w/a".into(),
+        line: None,
+    };
     let diff = changed(Some("a\n"), Some("b\n"));
     let output = [Part::text("words")];
-    let check = |started: Option<&Display>, display: Option<&Display>, is_error: bool, expected: Value| {
-        let ending = Ending { started, display, output: &output, is_error };
-        let content: Vec<Value> = ending
-            .content()
-            .iter()
-            .map(|entry| {
-                let entry = serde_json::to_value(entry).unwrap();
-                if entry["type"] == "content" { entry["content"]["text"].clone() } else { entry["type"].clone() }
-            })
-            .collect();
-        assert_eq!(json!([ending.has_failed(), content]), expected, "{started:?} {display:?}");
-    };
-    check(Some(&read), None, false, json!([false, ["```\nwords\n```"]]));
+    let check =
+        |started: Option<&Display>, display: Option<&Display>, is_error: bool, expected: Value| {
+            let ending = Ending {
+                started,
+                display,
+                output: &output,
+                is_error,
+            };
+            let content: Vec<Value> = ending
+                .content()
+                .iter()
+                .map(|entry| {
+                    let entry = serde_json::to_value(entry).unwrap();
+                    if entry["type"] == "content" {
+                        entry["content"]["text"].clone()
+                    } else {
+                        entry["type"].clone()
+                    }
+                })
+                .collect();
+            assert_eq!(
+                json!([ending.has_failed(), content]),
+                expected,
+                "{started:?} {display:?}"
+            );
+        };
+    check(
+        Some(&read),
+        None,
+        false,
+        json!([false, ["```\nwords\n```"]]),
+    );
     check(Some(&read), None, true, json!([true, ["words"]]));
     check(None, None, false, json!([false, ["```\nwords\n```"]]));
     check(Some(&read), Some(&diff), false, json!([false, ["diff"]]));
     check(Some(&diff), None, false, json!([false, ["diff"]]));
     check(Some(&diff), None, true, json!([true, ["words"]]));
-    check(None, Some(&command_output(Some(0), None)), false, json!([false, ["```\nout\n```"]]));
-    check(None, Some(&command_output(Some(2), None)), false, json!([true, ["```\nout\n```", "Exit code 2"]]));
-    check(None, Some(&command_output(None, Some("KILL"))), true, json!([true, ["```\nout\n```", "Ended by signal KILL"]]));
-    let failed = Display::Error { message: "why".into(), code: None };
+    check(
+        None,
+        Some(&command_output(Some(0), None)),
+        false,
+        json!([false, ["```\nout\n```"]]),
+    );
+    check(
+        None,
+        Some(&command_output(Some(2), None)),
+        false,
+        json!([true, ["```\nout\n```", "Exit code 2"]]),
+    );
+    check(
+        None,
+        Some(&command_output(None, Some("KILL"))),
+        true,
+        json!([true, ["```\nout\n```", "Ended by signal KILL"]]),
+    );
+    let failed = Display::Error {
+        message: "why".into(),
+        code: None,
+    };
     check(Some(&diff), Some(&failed), true, json!([true, ["why"]]));
 }
 
 #[test]
 fn outcomes_as_data() {
     let output = [Part::text("words")];
-    let raw = |display: Option<&Display>| Ending { started: None, display, output: &output, is_error: false }.raw_output();
+    let raw = |display: Option<&Display>| {
+        Ending {
+            started: None,
+            display,
+            output: &output,
+            is_error: false,
+        }
+        .raw_output()
+    };
     assert_eq!(raw(None), json!({"output": "words"}));
-    assert_eq!(raw(Some(&command_output(Some(3), None))), json!({"output": "out\n", "exitCode": 3, "signal": null}));
+    assert_eq!(
+        raw(Some(&command_output(Some(3), None))),
+        json!({"output": "out\n", "exitCode": 3, "signal": null})
+    );
 }
 
 #[test]

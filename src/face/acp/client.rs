@@ -25,7 +25,10 @@ impl Client {
     pub(super) fn new(request: &InitializeRequest) -> Self {
         let info = request.client_info.as_ref();
         Self {
-            name: info.map_or_else(|| "ACP client".to_owned(), |info| format!("{} {}", info.name, info.version)),
+            name: info.map_or_else(
+                || "ACP client".to_owned(),
+                |info| format!("{} {}", info.name, info.version),
+            ),
             caps: Caps::new(&request.client_capabilities),
         }
     }
@@ -34,8 +37,14 @@ impl Client {
 impl Caps {
     fn new(said: &ClientCapabilities) -> Self {
         Self {
-            notices: said.session.as_ref().is_some_and(|session| session.notices.is_some()),
-            forms: said.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some()),
+            notices: said
+                .session
+                .as_ref()
+                .is_some_and(|session| session.notices.is_some()),
+            forms: said
+                .elicitation
+                .as_ref()
+                .is_some_and(|elicitation| elicitation.form.is_some()),
         }
     }
 }
@@ -52,13 +61,29 @@ mod tests {
             let request = json!({"protocolVersion": 1, "clientCapabilities": said});
             Client::new(&serde_json::from_value(request).unwrap()).caps
         };
-        let (none, notices, forms) =
-            (Caps::default(), Caps { notices: true, forms: false }, Caps { notices: false, forms: true });
+        let (none, notices, forms) = (
+            Caps::default(),
+            Caps {
+                notices: true,
+                forms: false,
+            },
+            Caps {
+                notices: false,
+                forms: true,
+            },
+        );
         assert_eq!(caps(json!({})), none);
         assert_eq!(caps(json!({"session": {"notices": {}}})), notices);
         assert_eq!(caps(json!({"session": {"notices": null}})), none);
-        assert_eq!(caps(json!({"elicitation": {}})), none, "it advertises nothing");
-        assert_eq!(caps(json!({"elicitation": {"form": null, "url": {}}})), none);
+        assert_eq!(
+            caps(json!({"elicitation": {}})),
+            none,
+            "it advertises nothing"
+        );
+        assert_eq!(
+            caps(json!({"elicitation": {"form": null, "url": {}}})),
+            none
+        );
         assert_eq!(caps(json!({"elicitation": {"form": {}}})), forms);
     }
 }

@@ -43,7 +43,9 @@ pub(super) fn error(kind: ErrorKind, message: impl Into<String>) -> RpcError {
     match kind {
         ErrorKind::AuthRequired | ErrorKind::ModelNotConfigured => {
             let reason = error.message.clone();
-            error.with("authMethods", vec![auth::METHOD]).with("reason", reason)
+            error
+                .with("authMethods", vec![auth::METHOD])
+                .with("reason", reason)
         }
         _ => error,
     }
@@ -56,7 +58,11 @@ pub(super) fn invalid(path: &str, message: impl Into<String>) -> RpcError {
 
 /// No session of this id can be used here.
 pub(super) fn no_session(id: &str) -> RpcError {
-    error(ErrorKind::SessionNotFound, format!("session not found: {id}")).with("sessionId", id)
+    error(
+        ErrorKind::SessionNotFound,
+        format!("session not found: {id}"),
+    )
+    .with("sessionId", id)
 }
 
 /// No model can be used; the reason says what to configure.
@@ -71,8 +77,11 @@ pub(super) fn cancelled() -> RpcError {
 
 /// Too many prompts wait.
 pub(super) fn busy(waiting: usize) -> RpcError {
-    error(ErrorKind::SessionBusy, format!("{waiting} prompts are waiting in this session already; wait for one to end"))
-        .with("code", "turn.agent_busy")
+    error(
+        ErrorKind::SessionBusy,
+        format!("{waiting} prompts are waiting in this session already; wait for one to end"),
+    )
+    .with("code", "turn.agent_busy")
 }
 
 /// Something the engine could not do.
@@ -142,7 +151,11 @@ mod tests {
     fn faults_keep_what_clients_need() {
         let check = |fault: Fault, code: i32, data: Value| {
             let error = from_fault(&fault);
-            assert_eq!((error.code, serde_json::to_value(&error.data).unwrap()), (code, data), "{fault}");
+            assert_eq!(
+                (error.code, serde_json::to_value(&error.data).unwrap()),
+                (code, data),
+                "{fault}"
+            );
         };
         check(
             Fault::new(ErrorKind::SessionNotFound, "session not found: s").with("sessionId", "s"),
@@ -165,7 +178,11 @@ mod tests {
             json!({"kind": "model_not_configured", "retryable": false, "authMethods": [auth::METHOD], "reason": "no model"}),
         );
         check(
-            Fault::new(ErrorKind::SessionLocked, "the session is in use by process 7").with("pid", 7),
+            Fault::new(
+                ErrorKind::SessionLocked,
+                "the session is in use by process 7",
+            )
+            .with("pid", 7),
             -32603,
             json!({"kind": "session_locked", "retryable": false, "pid": 7}),
         );

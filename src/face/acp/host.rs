@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use agent_client_protocol_schema::v1::{SessionNotification, SessionUpdate};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use longshore_protocol::id::{HostId, SessionId};
+use longshore_protocol::id::{HostId, SessionId, ToolCallId};
 use longshore_protocol::value::approval::ApprovalRequest;
 use longshore_protocol::value::question::{QuestionAnswer, QuestionRequest};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::client::Caps;
 use super::permission::{self, Outcome};
@@ -32,16 +34,28 @@ pub(super) struct Host {
     id: HostId,
     caps: Caps,
     peer: PeerHandle,
-    sessions: Mutex<HashMap<SessionId, Projection>>,
+    sessions: Mutex<HashMap<SessionId, Shown>>,
+}
+
+/// A session that is shown.
+struct Shown {
+    projection: Projection,
+    /// Fires once the answer that opens the session has its place: nothing is asked before.
+    opened: CancellationToken,
 }
 
 impl Host {
     /// A client that has been initialized.
     pub(super) fn new(id: HostId, caps: Caps, peer: PeerHandle) -> Self {
-        Self { id, caps, peer, sessions: Mutex::default() }
+        Self {
+            id,
+            caps,
+            peer,
+            sessions: Mutex::default(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Projection>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Shown>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,9 +64,15 @@ impl Host {
         self.caps
     }
 
-    /// Begins to show a session, in place of what was shown of it before.
-    pub(super) fn show(&self, session: SessionId, projection: Projection) {
-        self.lock().insert(session, projection);
+    /// Begins to show a session, in place of what was shown of it before. Nothing is asked in it until the token fires.
+    pub(super) fn show(&self, session: SessionId, projection: Projection) -> CancellationToken {
+        let opened = CancellationToken::new();
+        let shown = Shown {
+            projection,
+            opened: opened.clone(),
+        };
+        self.lock().insert(session, shown);
+        opened
     }
 
     /// Ends that.
@@ -61,13 +81,32 @@ impl Host {
     }
 
     /// Uses the projection of a session that is shown.
-    pub(super) fn with<T>(&self, session: &SessionId, work: impl FnOnce(&mut Projection) -> T) -> Option<T> {
-        self.lock().get_mut(session).map(work)
+    pub(super) fn with<T>(
+        &self,
+        session: &SessionId,
+        work: impl FnOnce(&mut Projection) -> T,
+    ) -> Option<T> {
+        self.lock()
+            .get_mut(session)
+            .map(|shown| work(&mut shown.projection))
+    }
+
+    /// Notes that a call is asked about. Gives what fires when its session has been opened.
+    fn asked(&self, session: &SessionId, call: &ToolCallId) -> CancellationToken {
+        let mut sessions = self.lock();
+        let Some(shown) = sessions.get_mut(session) else {
+            // It is asked in sessions that are shown only; an ask that comes in between is answered like any other.
+            let opened = CancellationToken::new();
+            opened.cancel();
+            return opened;
+        };
+        shown.projection.asked(call.clone());
+        shown.opened.clone()
     }
 
     /// Queues an update of a session.
     pub(super) fn send(&self, session: &SessionId, update: SessionUpdate) {
-        if let Err(error) = self.peer.notify(UPDATE, &SessionNotification::new(session.as_str().to_owned(), update)) {
+        if let Err(error) = self.peer.notify(UPDATE, &Params::new(session, update)) {
             tracing::error!(?error, "an update could not be written");
         }
     }
@@ -80,18 +119,30 @@ impl HostConn for Host {
 
     fn abilities(&self) -> HostAbilities {
         // Permission requests are part of what every client does, and questions can be asked by them.
-        HostAbilities { approvals: true, questions: true }
+        HostAbilities {
+            approvals: true,
+            questions: true,
+        }
     }
 
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>> {
         match &*ask {
             Ask::Approval(approval) => {
-                let asked = approval.tool_call_id.clone();
-                self.with(&approval.session_id, |projection| projection.asked(asked));
-                // Queued here, so that its place is behind everything that came before it.
-                let pending = self.peer.start_request(permission::METHOD, &permission::request(approval));
-                let approval = approval.clone();
+                let opened = self.asked(&approval.session_id, &approval.tool_call_id);
+                let (peer, approval) = (self.peer.clone(), approval.clone());
+                let request = permission::request(&approval);
+                // Where it can be, it is queued here, so that its place is behind everything that came before it.
+                let first = opened
+                    .is_cancelled()
+                    .then(|| peer.start_request(permission::METHOD, &request));
                 async move {
+                    let pending = match first {
+                        Some(pending) => pending,
+                        None => {
+                            opened.cancelled().await;
+                            peer.start_request(permission::METHOD, &request)
+                        }
+                    };
                     let answer = match pending {
                         Ok(pending) => pending.await,
                         Err(failure) => Err(failure),
@@ -101,15 +152,22 @@ impl HostConn for Host {
                 .boxed()
             }
             Ask::Question(asked) => {
-                let call = asked.tool_call_id.clone();
-                self.with(&asked.session_id, |projection| projection.asked(call));
-                questions(self.peer.clone(), asked.clone(), self.caps.forms).boxed()
+                let opened = self.asked(&asked.session_id, &asked.tool_call_id);
+                let (peer, asked, by_form) = (self.peer.clone(), asked.clone(), self.caps.forms);
+                async move {
+                    opened.cancelled().await;
+                    questions(peer, asked, by_form).await
+                }
+                .boxed()
             }
         }
     }
 
     fn project(&self, event: &Stamped, out: &mut Vec<u8>) {
-        let Some(updates) = self.with(&event.session, |projection| projection.project(event)) else { return };
+        let Some(updates) = self.with(&event.session, |projection| projection.project(event))
+        else {
+            return;
+        };
         for update in updates {
             line(&event.session, update, out);
         }
@@ -124,13 +182,49 @@ impl HostConn for Host {
 struct Line {
     jsonrpc: &'static str,
     method: &'static str,
-    params: SessionNotification,
+    params: Params,
+}
+
+/// Params of an update.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Params {
+    Typed(SessionNotification),
+    /// With members that the types leave out because they have their default.
+    Whole(Value),
+}
+
+impl Params {
+    fn new(session: &SessionId, update: SessionUpdate) -> Self {
+        let is_call = matches!(update, SessionUpdate::ToolCall(_));
+        let typed = SessionNotification::new(session.as_str().to_owned(), update);
+        if !is_call {
+            return Self::Typed(typed);
+        }
+        // Some clients do not know the default of a call's status.
+        match serde_json::to_value(&typed) {
+            Ok(mut whole) => {
+                if whole["update"]["status"].is_null() {
+                    whole["update"]["status"] = Value::from("pending");
+                }
+                Self::Whole(whole)
+            }
+            Err(_) => Self::Typed(typed),
+        }
+    }
 }
 
 fn line(session: &SessionId, update: SessionUpdate, out: &mut Vec<u8>) {
     let before = out.len();
-    let params = SessionNotification::new(session.as_str().to_owned(), update);
-    match serde_json::to_writer(&mut *out, &Line { jsonrpc: "2.0", method: UPDATE, params }) {
+    let params = Params::new(session, update);
+    match serde_json::to_writer(
+        &mut *out,
+        &Line {
+            jsonrpc: "2.0",
+            method: UPDATE,
+            params,
+        },
+    ) {
         Ok(()) => out.push(b'\n'),
         Err(error) => {
             out.truncate(before);
@@ -153,33 +247,48 @@ fn approved(ask: &ApprovalRequest, answered: Answered) -> Result<AskAnswer, Host
 fn refusal(failure: RequestFailure) -> Result<Outcome, HostRefusal> {
     match failure {
         RequestFailure::Closed => Err(HostRefusal::Left),
-        RequestFailure::Refused(error) if error.code == METHOD_NOT_FOUND => Err(HostRefusal::Unsupported),
+        RequestFailure::Refused(error) if error.code == METHOD_NOT_FOUND => {
+            Err(HostRefusal::Unsupported)
+        }
         failure => {
-            tracing::warn!(?failure, "a permission request was answered with an error; the call is refused");
+            tracing::warn!(
+                ?failure,
+                "a permission request was answered with an error; the call is refused"
+            );
             Ok(Outcome::Unreadable)
         }
     }
 }
 
-async fn questions(peer: PeerHandle, ask: QuestionRequest, by_form: bool) -> Result<AskAnswer, HostRefusal> {
+async fn questions(
+    peer: PeerHandle,
+    ask: QuestionRequest,
+    by_form: bool,
+) -> Result<AskAnswer, HostRefusal> {
     if by_form {
         match peer.request(question::METHOD, &question::form(&ask)).await {
             Ok(answer) => return Ok(AskAnswer::Question(question::form_answer(&ask, &answer))),
             Err(RequestFailure::Closed) => return Err(HostRefusal::Left),
             // It can't after all: asked the other way.
-            Err(RequestFailure::Refused(error)) if matches!(error.code, METHOD_NOT_FOUND | INVALID_PARAMS) => {}
+            Err(RequestFailure::Refused(error))
+                if matches!(error.code, METHOD_NOT_FOUND | INVALID_PARAMS) => {}
             Err(failure) => return Err(HostRefusal::Failed(failure.to_string())),
         }
     }
     let mut answer = QuestionAnswer::default();
     for part in question::parts(&ask) {
-        let Some(request) = question::request(&ask, part) else { continue };
+        let Some(request) = question::request(&ask, part) else {
+            continue;
+        };
         let outcome = match peer.request(permission::METHOD, &request).await {
             Ok(reply) => permission::outcome(&reply),
             Err(failure) => refusal(failure)?,
         };
         if !question::add(&ask, part, &outcome, &mut answer) {
-            return Ok(AskAnswer::Question(QuestionAnswer { dismissed: true, ..QuestionAnswer::default() }));
+            return Ok(AskAnswer::Question(QuestionAnswer {
+                dismissed: true,
+                ..QuestionAnswer::default()
+            }));
         }
     }
     Ok(AskAnswer::Question(answer))

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
-    AgentCapabilities, AuthenticateRequest, AuthenticateResponse, Implementation, InitializeRequest,
-    InitializeResponse, McpCapabilities, Meta, PromptCapabilities, SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionListCapabilities,
-    SessionResumeCapabilities,
+    AgentCapabilities, AuthenticateRequest, AuthenticateResponse, Implementation,
+    InitializeRequest, InitializeResponse, McpCapabilities, Meta, PromptCapabilities,
+    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionListCapabilities, SessionResumeCapabilities,
 };
 use longshore_protocol::error::{ErrorKind, RpcError};
 use serde_json::{Map, Value, json};
@@ -18,31 +18,47 @@ use super::{Conn, auth, error, params};
 use crate::kernel::port::HostConn;
 
 const NAME: &str = "longshore";
-/// The only client of this process.
-const HOST: &str = "acp";
 
 /// The refusal of a request that came too early.
 pub(super) fn not_yet() -> RpcError {
-    error::error(ErrorKind::NotInitialized, "The connection is not initialized; send initialize first.")
+    error::error(
+        ErrorKind::NotInitialized,
+        "The connection is not initialized; send initialize first.",
+    )
 }
 
-pub(super) fn initialize(conn: &Arc<Conn>, mut members: Map<String, Value>) -> Result<InitializeResponse, RpcError> {
+pub(super) fn initialize(
+    conn: &Arc<Conn>,
+    mut members: Map<String, Value>,
+) -> Result<InitializeResponse, RpcError> {
     if conn.host.get().is_some() {
-        return Err(error::error(ErrorKind::InvalidRequest, "The connection is initialized already."));
+        return Err(error::error(
+            ErrorKind::InvalidRequest,
+            "The connection is initialized already.",
+        ));
     }
     // Versions to come may be any whole number; this agent's highest is the answer to all of them.
     if let Some(version) = members.get_mut("protocolVersion")
-        && version.as_u64().is_some_and(|version| version > u64::from(u16::MAX))
+        && version
+            .as_u64()
+            .is_some_and(|version| version > u64::from(u16::MAX))
     {
         *version = Value::from(u16::MAX);
     }
     let request: InitializeRequest = params::read(members)?;
     let client = Client::new(&request);
-    let host = Arc::new(Host::new(HOST.into(), client.caps, conn.peer.clone()));
+    let host = Arc::new(Host::new(conn.id.clone(), client.caps, conn.peer.clone()));
     if conn.host.set(Arc::clone(&host)).is_err() {
-        return Err(error::error(ErrorKind::InvalidRequest, "The connection is initialized already."));
+        return Err(error::error(
+            ErrorKind::InvalidRequest,
+            "The connection is initialized already.",
+        ));
     }
-    conn.deps.hub.connect(host as Arc<dyn HostConn>, Arc::clone(&conn.queue), &client.name);
+    conn.deps.hub.connect(
+        host as Arc<dyn HostConn>,
+        Arc::clone(&conn.queue),
+        &client.name,
+    );
     let version = env!("CARGO_PKG_VERSION");
     // Whatever the client asked for: 1 is the only version there is here, and it may leave.
     Ok(InitializeResponse::new(ProtocolVersion::V1)
@@ -53,7 +69,12 @@ pub(super) fn initialize(conn: &Arc<Conn>, mut members: Map<String, Value>) -> R
 
 fn capabilities(conn: &Conn, version: &str) -> AgentCapabilities {
     let models = conn.deps.sessions.models();
-    let takes_images = models.iter().any(|model| model.capabilities.iter().any(|capability| capability == "image_in"));
+    let takes_images = models.iter().any(|model| {
+        model
+            .capabilities
+            .iter()
+            .any(|capability| capability == "image_in")
+    });
     let session = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())
@@ -61,19 +82,32 @@ fn capabilities(conn: &Conn, version: &str) -> AgentCapabilities {
         .delete(SessionDeleteCapabilities::new())
         .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
     let mut meta = Meta::new();
-    meta.insert(NAME.to_owned(), json!({"version": version, "promptQueueing": true, "extensions": []}));
+    meta.insert(
+        NAME.to_owned(),
+        json!({"version": version, "promptQueueing": true, "extensions": []}),
+    );
     AgentCapabilities::new()
         .load_session(true)
-        .prompt_capabilities(PromptCapabilities::new().image(takes_images).embedded_context(true))
+        .prompt_capabilities(
+            PromptCapabilities::new()
+                .image(takes_images)
+                .embedded_context(true),
+        )
         .mcp_capabilities(McpCapabilities::new())
         .session_capabilities(session)
         .meta(meta)
 }
 
-pub(super) fn authenticate(conn: &Arc<Conn>, members: Map<String, Value>) -> Result<AuthenticateResponse, RpcError> {
+pub(super) fn authenticate(
+    conn: &Arc<Conn>,
+    members: Map<String, Value>,
+) -> Result<AuthenticateResponse, RpcError> {
     let request: AuthenticateRequest = params::read(members)?;
     if &*request.method_id.0 != auth::METHOD {
-        return Err(error::invalid("/methodId", format!("There is no authentication method {}.", request.method_id)));
+        return Err(error::invalid(
+            "/methodId",
+            format!("There is no authentication method {}.", request.method_id),
+        ));
     }
     let sessions = &conn.deps.sessions;
     auth::check(sessions, sessions.default_model().as_deref())?;

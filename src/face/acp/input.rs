@@ -21,37 +21,64 @@ pub(super) enum Prompt {
 /// -32602 naming the block.
 pub(super) fn read(blocks: Vec<ContentBlock>) -> Result<Prompt, RpcError> {
     if blocks.is_empty() {
-        return Err(error::invalid("/prompt", "The prompt is empty; send at least one block."));
+        return Err(error::invalid(
+            "/prompt",
+            "The prompt is empty; send at least one block.",
+        ));
     }
     if let [ContentBlock::Text(text)] = blocks.as_slice()
         && let Some(name) = command(&text.text)
     {
         return Ok(Prompt::UnknownCommand(name.to_owned()));
     }
-    let parts = blocks.into_iter().enumerate().map(|(n, block)| part(n, block));
+    let parts = blocks
+        .into_iter()
+        .enumerate()
+        .map(|(n, block)| part(n, block));
     parts.collect::<Result<_, _>>().map(Prompt::Input)
 }
 
 fn part(n: usize, block: ContentBlock) -> Result<ContentPart, RpcError> {
     let refused = |what: &str| {
-        error::invalid(&format!("/prompt/{n}"), format!("Block {n} of the prompt is {what}, which this agent does not take."))
+        error::invalid(
+            &format!("/prompt/{n}"),
+            format!("Block {n} of the prompt is {what}, which this agent does not take."),
+        )
     };
     Ok(match block {
         ContentBlock::Text(text) => ContentPart::Text { text: text.text },
-        ContentBlock::Image(image) => ContentPart::Image { data: image.data, mime_type: image.mime_type },
-        ContentBlock::ResourceLink(link) => ContentPart::ResourceLink { uri: link.uri, name: Some(link.name) },
+        ContentBlock::Image(image) => ContentPart::Image {
+            data: image.data,
+            mime_type: image.mime_type,
+        },
+        ContentBlock::ResourceLink(link) => ContentPart::ResourceLink {
+            uri: link.uri,
+            name: Some(link.name),
+        },
         ContentBlock::Resource(resource) => match resource.resource {
-            EmbeddedResourceResource::TextResourceContents(text) => {
-                ContentPart::Resource { uri: text.uri, text: text.text, mime_type: text.mime_type }
-            }
+            EmbeddedResourceResource::TextResourceContents(text) => ContentPart::Resource {
+                uri: text.uri,
+                text: text.text,
+                mime_type: text.mime_type,
+            },
             EmbeddedResourceResource::BlobResourceContents(blob) => {
                 let mime = blob.mime_type.unwrap_or_default();
                 if mime.starts_with("image/") {
-                    ContentPart::Image { data: blob.blob, mime_type: mime }
+                    ContentPart::Image {
+                        data: blob.blob,
+                        mime_type: mime,
+                    }
                 } else {
                     let n_bytes = decoded_bytes(&blob.blob);
-                    let name = if mime.is_empty() { format!("{n_bytes} bytes") } else { format!("{mime}, {n_bytes} bytes") };
-                    ContentPart::ResourceLink { uri: blob.uri, name: Some(name) }
+                    let name = if mime.is_empty() {
+                        format!("{n_bytes} bytes")
+                    } else {
+                        format!("{mime}, {n_bytes} bytes")
+                    };
+                    ContentPart::ResourceLink {
+                        uri: blob.uri,
+                        name: Some(name),
+                    }
                 }
             }
             _ => return Err(refused("a resource of an unknown kind")),
@@ -70,8 +97,11 @@ fn decoded_bytes(base64: &str) -> usize {
 fn command(text: &str) -> Option<&str> {
     let name = text.trim().strip_prefix('/')?;
     let mut letters = name.chars();
-    let is_name = letters.next().is_some_and(|first| first.is_ascii_lowercase())
-        && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':' | '-'));
+    let is_name = letters
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase())
+        && letters
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':' | '-'));
     is_name.then_some(name)
 }
 
@@ -88,7 +118,10 @@ mod tests {
     #[test]
     fn blocks_become_parts() {
         for (block, part) in [
-            (json!({"type": "text", "text": "hi"}), json!({"type": "text", "text": "hi"})),
+            (
+                json!({"type": "text", "text": "hi"}),
+                json!({"type": "text", "text": "hi"}),
+            ),
             (
                 json!({"type": "image", "data": "aGk=", "mimeType": "image/png"}),
                 json!({"type": "image", "data": "aGk=", "mimeType": "image/png"}),
@@ -110,7 +143,9 @@ mod tests {
                 json!({"type": "resourceLink", "uri": "u", "name": "application/pdf, 5 bytes"}),
             ),
         ] {
-            let Prompt::Input(input) = read(blocks(json!([block]))).unwrap() else { panic!("{block} is a command") };
+            let Prompt::Input(input) = read(blocks(json!([block]))).unwrap() else {
+                panic!("{block} is a command")
+            };
             assert_eq!(serde_json::to_value(input).unwrap(), json!([part]));
         }
     }
@@ -121,7 +156,10 @@ mod tests {
         let audio = json!({"type": "audio", "data": "", "mimeType": "audio/wav"});
         for (prompt, path) in [(json!([]), "/prompt"), (json!([text, audio]), "/prompt/1")] {
             let error = read(blocks(prompt)).unwrap_err();
-            assert_eq!((error.code, error.data.extra["path"].as_str()), (-32602, Some(path)));
+            assert_eq!(
+                (error.code, error.data.extra["path"].as_str()),
+                (-32602, Some(path))
+            );
         }
     }
 

@@ -40,7 +40,11 @@ pub(super) struct Full(pub(super) usize);
 impl Lane {
     /// An empty lane in which so many may wait behind the first.
     pub(super) fn new(max_waiting: usize) -> Arc<Self> {
-        Arc::new(Self { max_waiting, queue: Mutex::default(), front: watch::Sender::new(0) })
+        Arc::new(Self {
+            max_waiting,
+            queue: Mutex::default(),
+            front: watch::Sender::new(0),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -58,12 +62,21 @@ impl Lane {
         let cancel = cancel.child_token();
         queue.tickets.push_back((number, cancel.clone()));
         self.show_front(&queue);
-        Ok(Ticket { lane: Arc::clone(self), number, cancel })
+        Ok(Ticket {
+            lane: Arc::clone(self),
+            number,
+            cancel,
+        })
     }
 
     /// Cancels every prompt that is in the lane now.
     pub(super) fn cancel_all(&self) {
-        let tokens: Vec<_> = self.lock().tickets.iter().map(|(_, cancel)| cancel.clone()).collect();
+        let tokens: Vec<_> = self
+            .lock()
+            .tickets
+            .iter()
+            .map(|(_, cancel)| cancel.clone())
+            .collect();
         for token in tokens {
             token.cancel();
         }
@@ -76,7 +89,8 @@ impl Lane {
     }
 
     fn show_front(&self, queue: &Queue) {
-        self.front.send_replace(queue.tickets.front().map_or(0, |(number, _)| *number));
+        self.front
+            .send_replace(queue.tickets.front().map_or(0, |(number, _)| *number));
     }
 }
 
@@ -89,7 +103,12 @@ impl Ticket {
     /// Waits until this prompt is the first.
     pub(super) async fn first(&self) {
         // The lane is kept alive by this ticket, so the wait cannot fail.
-        let _ = self.lane.front.subscribe().wait_for(|front| *front == self.number).await;
+        let _ = self
+            .lane
+            .front
+            .subscribe()
+            .wait_for(|front| *front == self.number)
+            .await;
     }
 }
 
@@ -115,7 +134,10 @@ mod tests {
         assert!(first.first().now_or_never().is_some());
         assert!(second.first().now_or_never().is_none());
         drop(second);
-        assert!(third.first().now_or_never().is_none(), "the first is still there");
+        assert!(
+            third.first().now_or_never().is_none(),
+            "the first is still there"
+        );
         drop(first);
         third.first().await;
         assert!(lane.empty().now_or_never().is_none());

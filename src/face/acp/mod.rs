@@ -1,6 +1,6 @@
 //! The Agent Client Protocol, version 1: what `longshore acp` speaks.
 //!
-//! One [`Acp`] serves one client ([`serve`]); the types are those of the protocol's own schema crate. A request goes
+//! One [`Acp`] serves any number of clients, each on a connection of its own ([`serve`]); the types are those of the protocol's own schema crate. A request goes
 //! through [`service`] to a handler ([`initialize`], [`session`], [`prompt`]); events go out through [`project`], asks
 //! through [`permission`] and [`question`], errors through [`error`], and nowhere else.
 //!
@@ -31,10 +31,11 @@ mod service;
 mod session;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use longshore_protocol::error::RpcError;
-use longshore_protocol::id::SessionId;
+use longshore_protocol::id::{HostId, SessionId};
 use longshore_protocol::value::model::ModelInfo;
 use tokio_util::sync::CancellationToken;
 
@@ -54,33 +55,39 @@ use crate::session::{SessionHandle, Sessions};
 pub struct AcpDeps {
     /// The sessions.
     pub sessions: Sessions,
-    /// Where the client is connected.
+    /// Where clients are connected.
     pub hub: Arc<Hub>,
     /// Where events are read again.
     pub log: Arc<dyn EventLog>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Limits of the connection.
+    /// Limits of a connection.
     pub limits: LimitsConfig,
-    /// Ends the connection.
+    /// Ends every connection.
     pub stop: CancellationToken,
 }
 
-/// The face of an agent for one client.
+/// The face of an agent.
 pub struct Acp {
-    deps: AcpDeps,
+    deps: Arc<AcpDeps>,
+    /// Connections so far, for their ids.
+    n_clients: AtomicU64,
 }
 
 impl Acp {
     /// A face that serves nobody yet.
     pub fn new(deps: AcpDeps) -> Self {
-        Self { deps }
+        Self {
+            deps: Arc::new(deps),
+            n_clients: AtomicU64::new(0),
+        }
     }
 }
 
 /// The connection to the client.
 struct Conn {
-    deps: AcpDeps,
+    deps: Arc<AcpDeps>,
+    id: HostId,
     peer: PeerHandle,
     queue: Arc<HostQueue>,
     /// The client, once it has been initialized.
@@ -118,19 +125,37 @@ impl Conn {
     /// Takes a session in. One that was open already keeps its lane: its prompts go on.
     fn add(&self, handle: SessionHandle, models: Arc<[ModelInfo]>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = open.get(handle.id()).map_or_else(|| Lane::new(MAX_QUEUED_PROMPTS), |known| Arc::clone(&known.lane));
-        open.insert(handle.id().clone(), Arc::new(Open { handle, lane, models }));
+        let lane = open.get(handle.id()).map_or_else(
+            || Lane::new(MAX_QUEUED_PROMPTS),
+            |known| Arc::clone(&known.lane),
+        );
+        open.insert(
+            handle.id().clone(),
+            Arc::new(Open {
+                handle,
+                lane,
+                models,
+            }),
+        );
     }
 
     /// Forgets a session; prompts that come later do not find it.
     fn remove(&self, id: &SessionId) -> Option<Arc<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(id)
     }
 
     /// Cancels every prompt of every session.
     fn cancel_all(&self) {
-        let open: Vec<Arc<Open>> =
-            self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let open: Vec<Arc<Open>> = self
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect();
         for session in open {
             session.lane.cancel_all();
         }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1::{
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue, SessionConfigSelectGroup,
-    SessionConfigSelectOption, SessionMode, SessionModeState,
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue,
+    SessionConfigSelectGroup, SessionConfigSelectOption, SessionMode, SessionModeState,
 };
 use longshore_protocol::error::RpcError;
 use longshore_protocol::value::model::ModelInfo;
@@ -33,7 +33,11 @@ pub(super) struct Settings {
 impl Settings {
     /// Those of a session.
     pub(super) fn of(session: &Session) -> Self {
-        Self { model: session.model.clone(), thinking: session.thinking.clone(), mode: session.mode }
+        Self {
+            model: session.model.clone(),
+            thinking: session.thinking.clone(),
+            mode: session.mode,
+        }
     }
 
     /// Changes the settings that a patch names. True where something is different now.
@@ -66,25 +70,45 @@ pub(super) fn mode_id(mode: Mode) -> &'static str {
 /// # Errors
 /// -32602.
 pub(super) fn mode_of(id: &str, path: &str) -> Result<Mode, RpcError> {
-    MODES.iter().map(|(mode, ..)| *mode).find(|mode| mode_id(*mode) == id).ok_or_else(|| {
-        error::invalid(path, format!("There is no mode {id:?}; there are default, auto and yolo."))
-    })
+    MODES
+        .iter()
+        .map(|(mode, ..)| *mode)
+        .find(|mode| mode_id(*mode) == id)
+        .ok_or_else(|| {
+            error::invalid(
+                path,
+                format!("There is no mode {id:?}; there are default, auto and yolo."),
+            )
+        })
 }
 
 const MODES: [(Mode, &str, &str); 3] = [
     (Mode::Manual, "Ask", "Asks before calls with effects"),
-    (Mode::Auto, "Auto", "Runs calls without asking, except denied, sensitive and guarded ones, which are refused"),
-    (Mode::Yolo, "Yolo", "Runs everything that is not denied; sensitive and guarded calls still ask"),
+    (
+        Mode::Auto,
+        "Auto",
+        "Runs calls without asking, except denied, sensitive and guarded ones, which are refused",
+    ),
+    (
+        Mode::Yolo,
+        "Yolo",
+        "Runs everything that is not denied; sensitive and guarded calls still ask",
+    ),
 ];
 
 /// The modes, and the current one.
 pub(super) fn modes(settings: &Settings) -> SessionModeState {
-    let all = MODES.iter().map(|(mode, name, what)| SessionMode::new(mode_id(*mode), *name).description(*what));
+    let all = MODES
+        .iter()
+        .map(|(mode, name, what)| SessionMode::new(mode_id(*mode), *name).description(*what));
     SessionModeState::new(mode_id(settings.mode), all.collect())
 }
 
 /// All config options, with their current values.
-pub(super) fn config_options(settings: &Settings, models: &[ModelInfo]) -> Vec<SessionConfigOption> {
+pub(super) fn config_options(
+    settings: &Settings,
+    models: &[ModelInfo],
+) -> Vec<SessionConfigOption> {
     let mut options = Vec::with_capacity(3);
     if let Some(model) = &settings.model {
         options.push(model_option(model, models));
@@ -92,7 +116,9 @@ pub(super) fn config_options(settings: &Settings, models: &[ModelInfo]) -> Vec<S
     }
     let modes: Vec<SessionConfigSelectOption> = MODES
         .iter()
-        .map(|(mode, name, what)| SessionConfigSelectOption::new(mode_id(*mode), *name).description(*what))
+        .map(|(mode, name, what)| {
+            SessionConfigSelectOption::new(mode_id(*mode), *name).description(*what)
+        })
         .collect();
     options.push(
         SessionConfigOption::select(MODE, "Mode", mode_id(settings.mode), modes)
@@ -130,8 +156,12 @@ fn model_option(current: &str, models: &[ModelInfo]) -> SessionConfigOption {
 
 /// The efforts a model takes; none where it has none to choose from.
 fn efforts(settings: &Settings, models: &[ModelInfo]) -> Vec<String> {
-    let model = models.iter().find(|model| Some(&model.id) == settings.model.as_ref());
-    let Some(model) = model.filter(|model| !model.efforts.is_empty()) else { return Vec::new() };
+    let model = models
+        .iter()
+        .find(|model| Some(&model.id) == settings.model.as_ref());
+    let Some(model) = model.filter(|model| !model.efforts.is_empty()) else {
+        return Vec::new();
+    };
     let mut values = model.efforts.clone();
     if !values.iter().any(|value| value == OFF) {
         values.insert(0, OFF.to_owned());
@@ -148,9 +178,14 @@ fn thinking_option(settings: &Settings, models: &[ModelInfo]) -> Option<SessionC
     if values.is_empty() {
         return None;
     }
-    let options: Vec<SessionConfigSelectOption> =
-        values.into_iter().map(|value| SessionConfigSelectOption::new(value.clone(), value)).collect();
-    let current = settings.thinking.clone().unwrap_or_else(|| MODEL_DEFAULT.to_owned());
+    let options: Vec<SessionConfigSelectOption> = values
+        .into_iter()
+        .map(|value| SessionConfigSelectOption::new(value.clone(), value))
+        .collect();
+    let current = settings
+        .thinking
+        .clone()
+        .unwrap_or_else(|| MODEL_DEFAULT.to_owned());
     let option = SessionConfigOption::select(THINKING, "Thinking", current, options)
         .category(SessionConfigOptionCategory::ThoughtLevel)
         .description("How much the model thinks before it answers");
@@ -173,20 +208,33 @@ pub(super) fn choose(
     value: &SessionConfigOptionValue,
 ) -> Result<SessionPatch, RpcError> {
     let Some(value) = value.as_value_id() else {
-        return Err(error::invalid("/value", format!("The option {option} takes a value id, not true or false.")));
+        return Err(error::invalid(
+            "/value",
+            format!("The option {option} takes a value id, not true or false."),
+        ));
     };
     let value: &str = &value.0;
     let unknown = |known: Vec<&str>| {
-        error::invalid("/value", format!("The option {option} has no value {value:?}; it has {}.", known.join(", ")))
+        error::invalid(
+            "/value",
+            format!(
+                "The option {option} has no value {value:?}; it has {}.",
+                known.join(", ")
+            ),
+        )
     };
     let mut patch = SessionPatch::default();
     match option {
         MODEL => {
-            let is_known = models.iter().any(|model| model.id == value) || settings.model.as_deref() == Some(value);
+            let is_known = models.iter().any(|model| model.id == value)
+                || settings.model.as_deref() == Some(value);
             if !is_known {
-                return Err(unknown(models.iter().map(|model| model.id.as_str()).collect()));
+                return Err(unknown(
+                    models.iter().map(|model| model.id.as_str()).collect(),
+                ));
             }
-            patch.model = Some(value.to_owned()).filter(|model| settings.model.as_ref() != Some(model));
+            patch.model =
+                Some(value.to_owned()).filter(|model| settings.model.as_ref() != Some(model));
         }
         THINKING => {
             let known = efforts(settings, models);
@@ -206,7 +254,10 @@ pub(super) fn choose(
 }
 
 fn no_option(option: &str) -> RpcError {
-    error::invalid("/configId", format!("There is no config option {option:?} now."))
+    error::invalid(
+        "/configId",
+        format!("There is no config option {option:?} now."),
+    )
 }
 
 #[cfg(test)]
@@ -227,7 +278,11 @@ mod tests {
     }
 
     fn settings(model: &str, thinking: Option<&str>) -> Settings {
-        Settings { model: Some(model.to_owned()), thinking: thinking.map(str::to_owned), mode: Mode::Manual }
+        Settings {
+            model: Some(model.to_owned()),
+            thinking: thinking.map(str::to_owned),
+            mode: Mode::Manual,
+        }
     }
 
     fn shown(settings: &Settings, models: &[ModelInfo]) -> Value {
@@ -239,18 +294,32 @@ mod tests {
     fn brief(option: &Value) -> Value {
         let names = |options: &Value| -> String {
             let values = options.as_array().unwrap().iter();
-            values.map(|value| value["value"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+            values
+                .map(|value| value["value"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let options = option["options"].as_array().unwrap();
         let values = match options.first().and_then(|first| first.get("group")) {
             None => names(&option["options"]),
             Some(_) => options
                 .iter()
-                .map(|group| format!("{}({})", group["group"].as_str().unwrap(), names(&group["options"])))
+                .map(|group| {
+                    format!(
+                        "{}({})",
+                        group["group"].as_str().unwrap(),
+                        names(&group["options"])
+                    )
+                })
                 .collect::<Vec<_>>()
                 .join(" "),
         };
-        json!(format!("{}={} [{values}] {}", option["id"].as_str().unwrap(), option["currentValue"].as_str().unwrap(), option["category"].as_str().unwrap()))
+        json!(format!(
+            "{}={} [{values}] {}",
+            option["id"].as_str().unwrap(),
+            option["currentValue"].as_str().unwrap(),
+            option["category"].as_str().unwrap()
+        ))
     }
 
     #[test]
@@ -258,18 +327,34 @@ mod tests {
         let models = [model("a", "p", &["low", "high"]), model("b", "p", &[])];
         let mode = "mode=default [default auto yolo] mode";
         for (settings, models, expected) in [
-            (settings("b", None), &models[..], json!(["model=b [a b] model", mode])),
+            (
+                settings("b", None),
+                &models[..],
+                json!(["model=b [a b] model", mode]),
+            ),
             (
                 settings("a", None),
                 &models[..],
-                json!(["model=a [a b] model", "thinking=default [default off low high] thought_level", mode]),
+                json!([
+                    "model=a [a b] model",
+                    "thinking=default [default off low high] thought_level",
+                    mode
+                ]),
             ),
             (
                 settings("a", Some("low")),
                 &models[..],
-                json!(["model=a [a b] model", "thinking=low [off low high] thought_level", mode]),
+                json!([
+                    "model=a [a b] model",
+                    "thinking=low [off low high] thought_level",
+                    mode
+                ]),
             ),
-            (settings("gone", None), &models[..1], json!(["model=gone [other(gone) p(a)] model", mode])),
+            (
+                settings("gone", None),
+                &models[..1],
+                json!(["model=gone [other(gone) p(a)] model", mode]),
+            ),
             (
                 settings("c", None),
                 &[models[0].clone(), model("c", "q", &[])],
@@ -301,12 +386,19 @@ mod tests {
             ("mode", id("yolo"), Ok(json!({"mode": "yolo"}))),
             ("mode", id("default"), Ok(json!({}))),
             ("mode", id("plan"), Err((-32602, json!("/value")))),
-            ("mode", SessionConfigOptionValue::boolean(true), Err((-32602, json!("/value")))),
+            (
+                "mode",
+                SessionConfigOptionValue::boolean(true),
+                Err((-32602, json!("/value"))),
+            ),
             ("colour", id("red"), Err((-32602, json!("/configId")))),
         ] {
             assert_eq!(check(&a, option, value), expected, "{option}");
         }
-        assert_eq!(check(&settings("b", None), "thinking", id("low")), Err((-32602, json!("/configId"))));
+        assert_eq!(
+            check(&settings("b", None), "thinking", id("low")),
+            Err((-32602, json!("/configId")))
+        );
     }
 
     #[test]

@@ -13,11 +13,16 @@ use super::error;
 
 /// The members of params; absent params have none.
 pub(super) fn members(params: Option<&RawValue>) -> Result<Map<String, Value>, RpcError> {
-    let Some(params) = params else { return Ok(Map::new()) };
+    let Some(params) = params else {
+        return Ok(Map::new());
+    };
     match serde_json::from_str(params.get()) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(error::invalid("", "The params must be an object.")),
-        Err(reason) => Err(error::invalid("", format!("The params could not be read: {reason}."))),
+        Err(reason) => Err(error::invalid(
+            "",
+            format!("The params could not be read: {reason}."),
+        )),
     }
 }
 
@@ -28,7 +33,11 @@ pub(super) fn members(params: Option<&RawValue>) -> Result<Map<String, Value>, R
 pub(super) fn read<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, RpcError> {
     serde_path_to_error::deserialize(Value::Object(members)).map_err(|wrong| {
         let path = pointer(wrong.path());
-        let message = format!("The params are wrong at {}: {}.", if path.is_empty() { "the top" } else { &path }, wrong.inner());
+        let message = format!(
+            "The params are wrong at {}: {}.",
+            if path.is_empty() { "the top" } else { &path },
+            wrong.inner()
+        );
         error::invalid(&path, message)
     })
 }
@@ -38,7 +47,9 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     for segment in path {
         match segment {
             Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
+            Segment::Map { key } => {
+                pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1")))
+            }
             Segment::Enum { .. } | Segment::Unknown => {}
         }
     }
@@ -67,18 +78,26 @@ pub(super) fn take_mcp_servers(members: &mut Map<String, Value>) -> Result<McpSe
     for (n, server) in servers.iter().enumerate() {
         let path = format!("/mcpServers/{n}");
         let Some(name) = server.get("name").and_then(Value::as_str) else {
-            return Err(error::invalid(&path, format!("MCP server {n} has no name.")));
+            return Err(error::invalid(
+                &path,
+                format!("MCP server {n} has no name."),
+            ));
         };
         let member = match server.get("type").map(|of| of.as_str().unwrap_or_default()) {
             None | Some("stdio") => "command",
             Some("http" | "sse") => "url",
             Some(other) => {
-                let message = format!("MCP server {name} has the type {other:?}, which this agent does not take.");
+                let message = format!(
+                    "MCP server {name} has the type {other:?}, which this agent does not take."
+                );
                 return Err(error::invalid(&format!("{path}/type"), message));
             }
         };
         if server.get(member).and_then(Value::as_str).is_none() {
-            return Err(error::invalid(&format!("{path}/{member}"), format!("MCP server {name} has no {member}.")));
+            return Err(error::invalid(
+                &format!("{path}/{member}"),
+                format!("MCP server {name} has no {member}."),
+            ));
         }
         names.push(name.to_owned());
     }
@@ -108,11 +127,21 @@ mod tests {
         for (params, path) in [
             (json!({"prompt": []}), ""),
             (json!({"sessionId": "s", "prompt": "hi"}), "/prompt"),
-            (json!({"sessionId": "s", "prompt": [{"type": "text"}]}), "/prompt/0"),
-            (json!({"sessionId": "s", "prompt": [{"type": "text", "text": "a"}, {"type": "smell"}]}), "/prompt/1"),
+            (
+                json!({"sessionId": "s", "prompt": [{"type": "text"}]}),
+                "/prompt/0",
+            ),
+            (
+                json!({"sessionId": "s", "prompt": [{"type": "text", "text": "a"}, {"type": "smell"}]}),
+                "/prompt/1/type",
+            ),
         ] {
             let error = read::<PromptRequest>(object(params.clone())).unwrap_err();
-            assert_eq!((error.code, error.data.extra["path"].as_str()), (-32602, Some(path)), "{params}");
+            assert_eq!(
+                (error.code, error.data.extra["path"].as_str()),
+                (-32602, Some(path)),
+                "{params}"
+            );
         }
         let lenient = json!({"sessionId": "s", "prompt": [], "_meta": null, "extra": 1});
         assert!(read::<PromptRequest>(object(lenient)).is_ok());
@@ -124,7 +153,9 @@ mod tests {
             let mut members = object(json!({"mcpServers": servers}));
             let taken = take_mcp_servers(&mut members);
             assert_eq!(members["mcpServers"], json!([]));
-            taken.map(|servers| servers.names).map_err(|error| error.message)
+            taken
+                .map(|servers| servers.names)
+                .map_err(|error| error.message)
         };
         assert_eq!(check(json!(null)), Ok(vec![]));
         assert_eq!(
@@ -135,9 +166,21 @@ mod tests {
             ])),
             Ok(vec!["a".to_owned(), "b".to_owned(), "c".to_owned()])
         );
-        assert!(check(json!([{"type": "acp", "name": "d", "id": "1"}])).unwrap_err().contains('d'));
-        assert!(check(json!([{"type": 7, "name": "e"}])).unwrap_err().contains('e'));
-        assert!(check(json!([{"name": "f"}])).unwrap_err().contains("no command"));
+        assert!(
+            check(json!([{"type": "acp", "name": "d", "id": "1"}]))
+                .unwrap_err()
+                .contains('d')
+        );
+        assert!(
+            check(json!([{"type": 7, "name": "e"}]))
+                .unwrap_err()
+                .contains('e')
+        );
+        assert!(
+            check(json!([{"name": "f"}]))
+                .unwrap_err()
+                .contains("no command")
+        );
         assert!(check(json!([{}])).is_err());
         assert_eq!(take_mcp_servers(&mut Map::new()), Ok(McpServers::default()));
     }

@@ -2,7 +2,8 @@
 //! the wrong shape and an error all refuse the call.
 
 use agent_client_protocol_schema::v1::{
-    PermissionOption, PermissionOptionKind, RequestPermissionRequest, ToolCallStatus, ToolCallUpdate,
+    PermissionOption, PermissionOptionKind, RequestPermissionRequest, ToolCallStatus,
+    ToolCallUpdate,
 };
 use longshore_protocol::value::approval::{ApprovalAnswer, ApprovalRequest, OptionId};
 use serde_json::Value;
@@ -36,11 +37,27 @@ pub(super) fn request(ask: &ApprovalRequest) -> RequestPermissionRequest {
         fields = fields.content(content);
     }
     let call = ToolCallUpdate::new(ask.tool_call_id.as_str().to_owned(), fields);
-    let mut options = vec![PermissionOption::new(ONCE, "Allow once", PermissionOptionKind::AllowOnce)];
-    if let Some(session) = ask.options.iter().find(|option| option.option_id == OptionId::AllowSession) {
-        options.push(PermissionOption::new(ALWAYS, session.label.clone(), PermissionOptionKind::AllowAlways));
+    let mut options = vec![PermissionOption::new(
+        ONCE,
+        "Allow once",
+        PermissionOptionKind::AllowOnce,
+    )];
+    if let Some(session) = ask
+        .options
+        .iter()
+        .find(|option| option.option_id == OptionId::AllowSession)
+    {
+        options.push(PermissionOption::new(
+            ALWAYS,
+            session.label.clone(),
+            PermissionOptionKind::AllowAlways,
+        ));
     }
-    options.push(PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce));
+    options.push(PermissionOption::new(
+        REJECT,
+        "Reject",
+        PermissionOptionKind::RejectOnce,
+    ));
     RequestPermissionRequest::new(ask.session_id.as_str().to_owned(), call, options)
 }
 
@@ -57,7 +74,9 @@ pub(super) enum Outcome {
 
 /// Reads the answer to any permission request.
 pub(super) fn outcome(answer: &RawValue) -> Outcome {
-    let Ok(answer) = serde_json::from_str::<Value>(answer.get()) else { return Outcome::Unreadable };
+    let Ok(answer) = serde_json::from_str::<Value>(answer.get()) else {
+        return Outcome::Unreadable;
+    };
     let outcome = &answer["outcome"];
     match (outcome["outcome"].as_str(), outcome["optionId"].as_str()) {
         (Some("cancelled"), _) => Outcome::Cancelled,
@@ -68,14 +87,20 @@ pub(super) fn outcome(answer: &RawValue) -> Outcome {
 
 /// The answer to an approval.
 pub(super) fn answer(ask: &ApprovalRequest, outcome: &Outcome) -> ApprovalAnswer {
-    let offers_session = ask.options.iter().any(|option| option.option_id == OptionId::AllowSession);
+    let offers_session = ask
+        .options
+        .iter()
+        .any(|option| option.option_id == OptionId::AllowSession);
     let chosen = match outcome {
         Outcome::Selected(option) => match option.as_str() {
             ONCE | OLD_ONCE => OptionId::AllowOnce,
             ALWAYS | OLD_ALWAYS if offers_session => OptionId::AllowSession,
             REJECT => OptionId::Reject,
             other => {
-                tracing::warn!(option = other, "an unknown permission option refuses the call");
+                tracing::warn!(
+                    option = other,
+                    "an unknown permission option refuses the call"
+                );
                 OptionId::Reject
             }
         },
@@ -83,7 +108,10 @@ pub(super) fn answer(ask: &ApprovalRequest, outcome: &Outcome) -> ApprovalAnswer
         Outcome::Cancelled => OptionId::RejectStop,
         Outcome::Unreadable => OptionId::Reject,
     };
-    ApprovalAnswer { option_id: Some(chosen), ..ApprovalAnswer::default() }
+    ApprovalAnswer {
+        option_id: Some(chosen),
+        ..ApprovalAnswer::default()
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +131,11 @@ mod tests {
             tool_call_id: "call_1".into(),
             tool: "Bash".into(),
             title: "rm x".into(),
-            display: Display::Command { command: "rm x".into(), cwd: "/w".into(), description: None },
+            display: Display::Command {
+                command: "rm x".into(),
+                cwd: "/w".into(),
+                description: None,
+            },
             accesses: Vec::new(),
             input: json!({"command": "rm x"}),
             options: options
@@ -114,13 +146,22 @@ mod tests {
                     rule: Some("Bash(rm x)".into()),
                 })
                 .collect(),
-            reason: ApprovalReason { policy: "fallback".into(), message: "Commands are asked about.".into(), rule: None },
+            reason: ApprovalReason {
+                policy: "fallback".into(),
+                message: "Commands are asked about.".into(),
+                rule: None,
+            },
             created_at: String::new(),
             expires_at: None,
         }
     }
 
-    const ALL: [OptionId; 4] = [OptionId::AllowOnce, OptionId::AllowSession, OptionId::Reject, OptionId::RejectStop];
+    const ALL: [OptionId; 4] = [
+        OptionId::AllowOnce,
+        OptionId::AllowSession,
+        OptionId::Reject,
+        OptionId::RejectStop,
+    ];
 
     #[test]
     fn a_request_says_what_is_needed_to_decide() {
@@ -145,29 +186,72 @@ mod tests {
                 ],
             })
         );
-        let small = super::request(&ask(&[OptionId::AllowOnce, OptionId::Reject, OptionId::RejectStop]));
+        let small = super::request(&ask(&[
+            OptionId::AllowOnce,
+            OptionId::Reject,
+            OptionId::RejectStop,
+        ]));
         assert_eq!(small.options.len(), 2, "always only where it is on offer");
     }
 
     #[test]
     fn only_the_options_that_say_so_approve() {
         for (reply, all, without_session) in [
-            (json!({"outcome": {"outcome": "selected", "optionId": "approve_once"}}), OptionId::AllowOnce, OptionId::AllowOnce),
-            (json!({"outcome": {"outcome": "selected", "optionId": "approve"}}), OptionId::AllowOnce, OptionId::AllowOnce),
-            (json!({"outcome": {"outcome": "selected", "optionId": "approve_always"}}), OptionId::AllowSession, OptionId::Reject),
-            (json!({"outcome": {"outcome": "selected", "optionId": "reject"}}), OptionId::Reject, OptionId::Reject),
-            (json!({"outcome": {"outcome": "selected", "optionId": "zzz"}}), OptionId::Reject, OptionId::Reject),
-            (json!({"outcome": {"outcome": "selected"}}), OptionId::Reject, OptionId::Reject),
-            (json!({"outcome": {"outcome": "allowed", "optionId": "approve_once"}}), OptionId::Reject, OptionId::Reject),
-            (json!({"outcome": "approve_once"}), OptionId::Reject, OptionId::Reject),
+            (
+                json!({"outcome": {"outcome": "selected", "optionId": "approve_once"}}),
+                OptionId::AllowOnce,
+                OptionId::AllowOnce,
+            ),
+            (
+                json!({"outcome": {"outcome": "selected", "optionId": "approve"}}),
+                OptionId::AllowOnce,
+                OptionId::AllowOnce,
+            ),
+            (
+                json!({"outcome": {"outcome": "selected", "optionId": "approve_always"}}),
+                OptionId::AllowSession,
+                OptionId::Reject,
+            ),
+            (
+                json!({"outcome": {"outcome": "selected", "optionId": "reject"}}),
+                OptionId::Reject,
+                OptionId::Reject,
+            ),
+            (
+                json!({"outcome": {"outcome": "selected", "optionId": "zzz"}}),
+                OptionId::Reject,
+                OptionId::Reject,
+            ),
+            (
+                json!({"outcome": {"outcome": "selected"}}),
+                OptionId::Reject,
+                OptionId::Reject,
+            ),
+            (
+                json!({"outcome": {"outcome": "allowed", "optionId": "approve_once"}}),
+                OptionId::Reject,
+                OptionId::Reject,
+            ),
+            (
+                json!({"outcome": "approve_once"}),
+                OptionId::Reject,
+                OptionId::Reject,
+            ),
             (json!(null), OptionId::Reject, OptionId::Reject),
             (json!([]), OptionId::Reject, OptionId::Reject),
-            (json!({"outcome": {"outcome": "cancelled"}}), OptionId::RejectStop, OptionId::RejectStop),
+            (
+                json!({"outcome": {"outcome": "cancelled"}}),
+                OptionId::RejectStop,
+                OptionId::RejectStop,
+            ),
         ] {
             let raw = RawValue::from_string(reply.to_string()).unwrap();
             let answered = |offered: &[OptionId]| answer(&ask(offered), &outcome(&raw)).option_id;
             assert_eq!(answered(&ALL), Some(all), "{reply}");
-            assert_eq!(answered(&[OptionId::AllowOnce, OptionId::Reject, OptionId::RejectStop]), Some(without_session));
+            assert_eq!(
+                answered(&[OptionId::AllowOnce, OptionId::Reject, OptionId::RejectStop]),
+                Some(without_session)
+            );
         }
     }
 }

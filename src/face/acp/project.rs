@@ -12,10 +12,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
-    ConfigOptionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate, EmbeddedResource, EmbeddedResourceResource,
-    ImageContent, MessageId, Notice, NoticeSeverity, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink,
-    SessionInfoUpdate, SessionUpdate, TextResourceContents, ToolCall, ToolCallStatus, ToolCallUpdate,
-    ToolCallUpdateFields, UsageUpdate,
+    ConfigOptionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate, EmbeddedResource,
+    EmbeddedResourceResource, ImageContent, MessageId, Notice, NoticeSeverity, Plan, PlanEntry,
+    PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate,
+    TextResourceContents, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    UsageUpdate,
 };
 use longshore_protocol::id::{ItemId, ToolCallId, TurnId};
 use longshore_protocol::value::content::ContentPart;
@@ -26,11 +27,16 @@ use longshore_protocol::value::todo::{Todo, TodoStatus};
 use longshore_protocol::value::tool::ProgressStream;
 use longshore_protocol::value::turn::{StopReason, TurnReason};
 
-use super::card::{Card, CONTENT_BYTES, Ending, PROGRESS_BYTES, after, before, fenced, one_line, text};
+use super::card::{
+    CONTENT_BYTES, Card, Ending, PROGRESS_BYTES, after, before, fenced, one_line, text,
+};
 use super::client::Caps;
 use super::options::{Settings, config_options, mode_id};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::time::Timestamp;
+
+/// A call whose arguments are this long is shown before they are complete, by its name; a shorter one is shown whole.
+const EARLY_BYTES: u64 = 1 << 10;
 
 /// Progress updates of one call in one second.
 const PROGRESS_PER_SECOND: u32 = 10;
@@ -48,6 +54,8 @@ pub(super) struct Projection {
     shown: HashMap<ItemId, u64>,
     /// Calls that have not ended, in the order they began.
     calls: Vec<(ToolCallId, Call)>,
+    /// The title the client knows.
+    told_title: String,
     /// Turns that the client's own prompts began: it knows their words.
     own_turns: HashSet<TurnId>,
     /// Changes the client asked for itself: their answers tell of them.
@@ -72,7 +80,12 @@ struct Call {
 
 impl Projection {
     /// Of a session that is being attached to. Events up to `replay_until` are history.
-    pub(super) fn new(caps: Caps, models: Arc<[ModelInfo]>, session: &Session, replay_until: u64) -> Self {
+    pub(super) fn new(
+        caps: Caps,
+        models: Arc<[ModelInfo]>,
+        session: &Session,
+        replay_until: u64,
+    ) -> Self {
         Self {
             caps,
             models,
@@ -81,6 +94,7 @@ impl Projection {
             replay_until,
             shown: HashMap::new(),
             calls: Vec::new(),
+            told_title: String::new(),
             own_turns: HashSet::new(),
             own_changes: VecDeque::new(),
             asked: HashSet::new(),
@@ -125,17 +139,30 @@ impl Projection {
         out
     }
 
-    fn event(&mut self, event: &DomainEvent, at: Timestamp, is_history: bool, out: &mut Vec<SessionUpdate>) {
+    fn event(
+        &mut self,
+        event: &DomainEvent,
+        at: Timestamp,
+        is_history: bool,
+        out: &mut Vec<SessionUpdate>,
+    ) {
         match event {
             // A client learns of its sessions by its own requests.
             DomainEvent::SessionCreated { .. } | DomainEvent::SessionClosed => {}
             // The answer to a prompt says that its turn is over; nothing says that one begins.
             DomainEvent::SessionStatus { .. } => {}
             DomainEvent::SessionUpdated { changed } => self.updated(changed, is_history, out),
-            DomainEvent::SessionUsage { context_tokens, context_window, .. } => {
+            DomainEvent::SessionUsage {
+                context_tokens,
+                context_window,
+                ..
+            } => {
                 if *context_window > 0 {
                     let used = (*context_tokens).min(*context_window);
-                    out.push(SessionUpdate::UsageUpdate(UsageUpdate::new(used, *context_window)));
+                    out.push(SessionUpdate::UsageUpdate(UsageUpdate::new(
+                        used,
+                        *context_window,
+                    )));
                 }
             }
             // It is shown when it begins.
@@ -151,19 +178,39 @@ impl Projection {
             DomainEvent::TurnSteered { turn, input } => {
                 out.extend(user_chunks(input, &format!("{turn}-steer-{}", at.0)));
             }
-            DomainEvent::TurnEnded { turn, reason, stop, error, .. } => {
+            DomainEvent::TurnEnded {
+                turn,
+                reason,
+                stop,
+                error,
+                ..
+            } => {
                 self.turn_ended(turn, (*reason, *stop), error.as_ref(), is_history, out);
                 if !is_history {
-                    let info = SessionInfoUpdate::new().title(self.title.clone()).updated_at(at.to_string());
+                    let mut info = SessionInfoUpdate::new().updated_at(at.to_string());
+                    if self.title != self.told_title {
+                        self.told_title.clone_from(&self.title);
+                        info = info.title(self.title.clone());
+                    }
                     out.push(SessionUpdate::SessionInfoUpdate(info));
                 }
             }
             // Steps are the engine's matter.
-            DomainEvent::StepStarted { .. } | DomainEvent::StepEnded { .. } | DomainEvent::StepInterrupted { .. } => {}
-            DomainEvent::StepRetrying { attempt, max_attempts, error, discard, .. } => {
+            DomainEvent::StepStarted { .. }
+            | DomainEvent::StepEnded { .. }
+            | DomainEvent::StepInterrupted { .. } => {}
+            DomainEvent::StepRetrying {
+                attempt,
+                max_attempts,
+                error,
+                discard,
+                ..
+            } => {
                 self.discard(discard, out);
                 if self.caps.notices {
-                    let title = format!("The model request failed and is sent again ({attempt} of {max_attempts})");
+                    let title = format!(
+                        "The model request failed and is sent again ({attempt} of {max_attempts})"
+                    );
                     out.push(notice(NoticeSeverity::Warning, title, Some(&error.message)));
                 }
             }
@@ -183,14 +230,35 @@ impl Projection {
                 let rest = self.rest(item, text);
                 out.extend(chunks(rest, item.as_str()).map(SessionUpdate::AgentThoughtChunk));
             }
-            DomainEvent::ToolDelta { call, name, .. } => {
-                if self.call(call).is_none() {
-                    self.calls.push((call.clone(), Call { is_shown: true, ..Call::default() }));
-                    let begun = ToolCall::new(call.as_str().to_owned(), name.to_string()).name(name.to_string());
+            DomainEvent::ToolDelta {
+                call,
+                name,
+                offset,
+                text,
+            } => {
+                let is_long = offset + text.len() as u64 >= EARLY_BYTES;
+                if is_long && self.call(call).is_none() {
+                    self.calls.push((
+                        call.clone(),
+                        Call {
+                            is_shown: true,
+                            ..Call::default()
+                        },
+                    ));
+                    let begun = ToolCall::new(call.as_str().to_owned(), name.to_string())
+                        .name(name.to_string());
                     out.push(SessionUpdate::ToolCall(begun));
                 }
             }
-            DomainEvent::ToolStarted { call, name, input, title, display, accesses, .. } => {
+            DomainEvent::ToolStarted {
+                call,
+                name,
+                input,
+                title,
+                display,
+                accesses,
+                ..
+            } => {
                 let card = Card {
                     name: name.to_string(),
                     title: title.clone(),
@@ -206,8 +274,16 @@ impl Projection {
                     out.push(update(call, status));
                 }
             }
-            DomainEvent::ToolProgress { call, stream, text, .. } => self.progress(call, *stream, text, at, out),
-            DomainEvent::ToolCompleted { call, is_error, output, display, .. } => {
+            DomainEvent::ToolProgress {
+                call, stream, text, ..
+            } => self.progress(call, *stream, text, at, out),
+            DomainEvent::ToolCompleted {
+                call,
+                is_error,
+                output,
+                display,
+                ..
+            } => {
                 self.asked.remove(call);
                 let known = self.take_call(call);
                 let card = known.as_ref().and_then(|call| call.card.as_ref());
@@ -217,7 +293,11 @@ impl Projection {
                     output,
                     is_error: *is_error,
                 };
-                let status = if ending.has_failed() { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
+                let status = if ending.has_failed() {
+                    ToolCallStatus::Failed
+                } else {
+                    ToolCallStatus::Completed
+                };
                 if known.as_ref().is_some_and(|call| call.is_shown) {
                     let fields = ToolCallUpdateFields::new()
                         .status(status)
@@ -230,7 +310,10 @@ impl Projection {
                         // It began before this client was there.
                         None => ToolCall::new(call.as_str().to_owned(), "Tool call"),
                     };
-                    let whole = whole.status(status).content(ending.content()).raw_output(ending.raw_output());
+                    let whole = whole
+                        .status(status)
+                        .content(ending.content())
+                        .raw_output(ending.raw_output());
                     out.push(SessionUpdate::ToolCall(whole));
                 }
             }
@@ -255,6 +338,7 @@ impl Projection {
         self.settings.apply(changed);
         if let Some(title) = &changed.title {
             self.title.clone_from(title);
+            self.told_title.clone_from(title);
         }
         if self.own_changes.front() == Some(changed) {
             self.own_changes.pop_front();
@@ -262,7 +346,9 @@ impl Projection {
         }
         out.extend(self.settings_updates(changed));
         if let Some(title) = &changed.title {
-            out.push(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title.clone())));
+            out.push(SessionUpdate::SessionInfoUpdate(
+                SessionInfoUpdate::new().title(title.clone()),
+            ));
         }
     }
 
@@ -280,7 +366,14 @@ impl Projection {
         // Only calls whose arguments were never complete are open here; they get the end that nothing else gives them.
         for (id, call) in std::mem::take(&mut self.calls) {
             if call.is_shown {
-                out.push(failed(&id, if how.0 == TurnReason::Cancelled { "cancelled" } else { "interrupted" }));
+                out.push(failed(
+                    &id,
+                    if how.0 == TurnReason::Cancelled {
+                        "cancelled"
+                    } else {
+                        "interrupted"
+                    },
+                ));
             }
         }
         let Some(error) = error else { return };
@@ -294,19 +387,32 @@ impl Projection {
     /// Text that has not been shown. Nothing where some before it is missing: it comes with the complete text.
     fn new_text<'a>(&mut self, item: &ItemId, offset: u64, text: &'a str) -> &'a str {
         let shown = self.shown.entry(item.clone()).or_default();
-        let Some(known) = shown.checked_sub(offset) else { return "" };
-        let Some(new) = usize::try_from(known).ok().and_then(|known| text.get(known..)) else { return "" };
+        let Some(known) = shown.checked_sub(offset) else {
+            return "";
+        };
+        let Some(new) = usize::try_from(known)
+            .ok()
+            .and_then(|known| text.get(known..))
+        else {
+            return "";
+        };
         *shown += new.len() as u64;
         new
     }
 
     fn rest<'a>(&mut self, item: &ItemId, text: &'a str) -> &'a str {
         let shown = self.shown.remove(item).unwrap_or_default();
-        usize::try_from(shown).ok().and_then(|shown| text.get(shown..)).unwrap_or_default()
+        usize::try_from(shown)
+            .ok()
+            .and_then(|shown| text.get(shown..))
+            .unwrap_or_default()
     }
 
     fn call(&mut self, id: &ToolCallId) -> Option<&mut Call> {
-        self.calls.iter_mut().find(|(known, _)| known == id).map(|(_, call)| call)
+        self.calls
+            .iter_mut()
+            .find(|(known, _)| known == id)
+            .map(|(_, call)| call)
     }
 
     fn take_call(&mut self, id: &ToolCallId) -> Option<Call> {
@@ -314,7 +420,13 @@ impl Projection {
         Some(self.calls.remove(n).1)
     }
 
-    fn started(&mut self, id: &ToolCallId, card: Card, is_history: bool, out: &mut Vec<SessionUpdate>) {
+    fn started(
+        &mut self,
+        id: &ToolCallId,
+        card: Card,
+        is_history: bool,
+        out: &mut Vec<SessionUpdate>,
+    ) {
         let is_held = is_history && !self.asked.contains(id);
         let known = self.take_call(id);
         let was_shown = known.is_some_and(|call| call.is_shown);
@@ -323,14 +435,23 @@ impl Projection {
         } else if !is_held {
             out.push(SessionUpdate::ToolCall(card.call(id.as_str())));
         }
-        let call = Call { card: Some(card), is_shown: was_shown || !is_held, ..Call::default() };
+        let call = Call {
+            card: Some(card),
+            is_shown: was_shown || !is_held,
+            ..Call::default()
+        };
         self.calls.push((id.clone(), call));
     }
 
     /// History is over: calls that were held back for their end are shown as they are.
     fn show_held(&mut self, out: &mut Vec<SessionUpdate>) {
         for (id, call) in &mut self.calls {
-            if let Call { card: Some(card), is_shown: is_shown @ false, .. } = call {
+            if let Call {
+                card: Some(card),
+                is_shown: is_shown @ false,
+                ..
+            } = call
+            {
                 *is_shown = true;
                 out.push(SessionUpdate::ToolCall(card.call(id.as_str())));
             }
@@ -395,22 +516,34 @@ pub(super) fn settings_updates(
 ) -> Vec<SessionUpdate> {
     let mut updates = Vec::new();
     if let Some(mode) = changed.mode {
-        updates.push(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode_id(mode))));
+        updates.push(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(
+            mode_id(mode),
+        )));
     }
     if changed.mode.is_some() || changed.model.is_some() || changed.thinking.is_some() {
         let options = config_options(settings, models);
-        updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)));
+        updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(
+            options,
+        )));
     }
     updates
 }
 
 /// A notice.
-pub(super) fn notice(severity: NoticeSeverity, title: impl Into<String>, description: Option<&str>) -> SessionUpdate {
+pub(super) fn notice(
+    severity: NoticeSeverity,
+    title: impl Into<String>,
+    description: Option<&str>,
+) -> SessionUpdate {
     SessionUpdate::Notice(Notice::new(severity, title).description(description.map(str::to_owned)))
 }
 
 fn warning_notice(warning: &Warning) -> SessionUpdate {
-    notice(NoticeSeverity::Warning, one_line(&warning.message), warning.file.as_deref())
+    notice(
+        NoticeSeverity::Warning,
+        one_line(&warning.message),
+        warning.file.as_deref(),
+    )
 }
 
 /// A message chunk of ours, with an id.
@@ -442,8 +575,13 @@ fn user_chunks(input: &[ContentPart], message: &str) -> Vec<SessionUpdate> {
         ContentPart::Image { data, mime_type } => {
             ContentBlock::Image(ImageContent::new(data.clone(), mime_type.clone()))
         }
-        ContentPart::Resource { uri, text, mime_type } => {
-            let contents = TextResourceContents::new(text.clone(), uri.clone()).mime_type(mime_type.clone());
+        ContentPart::Resource {
+            uri,
+            text,
+            mime_type,
+        } => {
+            let contents =
+                TextResourceContents::new(text.clone(), uri.clone()).mime_type(mime_type.clone());
             let resource = EmbeddedResourceResource::TextResourceContents(contents);
             ContentBlock::Resource(EmbeddedResource::new(resource))
         }
@@ -452,7 +590,9 @@ fn user_chunks(input: &[ContentPart], message: &str) -> Vec<SessionUpdate> {
             ContentBlock::ResourceLink(ResourceLink::new(name, uri.clone()))
         }
     });
-    blocks.map(|block| SessionUpdate::UserMessageChunk(chunk(block, message))).collect()
+    blocks
+        .map(|block| SessionUpdate::UserMessageChunk(chunk(block, message)))
+        .collect()
 }
 
 fn plan(todos: &[Todo]) -> Plan {
@@ -472,7 +612,12 @@ fn update(call: &ToolCallId, fields: ToolCallUpdateFields) -> SessionUpdate {
 }
 
 fn failed(call: &ToolCallId, why: &str) -> SessionUpdate {
-    update(call, ToolCallUpdateFields::new().status(ToolCallStatus::Failed).content(vec![text(why)]))
+    update(
+        call,
+        ToolCallUpdateFields::new()
+            .status(ToolCallStatus::Failed)
+            .content(vec![text(why)]),
+    )
 }
 
 #[cfg(test)]

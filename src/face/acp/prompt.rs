@@ -12,8 +12,8 @@ use agent_client_protocol_schema::v1::{
 };
 use longshore_protocol::error::{ErrorKind, RpcError};
 use longshore_protocol::id::TurnId;
-use longshore_protocol::value::turn::{StopReason as Stop, TurnReason, WhenBusy};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::turn::{StopReason as Stop, TurnReason, WhenBusy};
 use longshore_protocol::value::usage::Usage as Spent;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -48,14 +48,27 @@ pub(super) fn accept(
     let request: PromptRequest = params::read(members)?;
     let open = conn.opened(&request.session_id.0)?;
     let prompt = input::read(request.prompt)?;
-    let ticket = open.lane.enter(cancel).map_err(|full| error::busy(full.0))?;
-    Ok(Accepted { host: Arc::clone(conn.host()?), open, prompt, ticket })
+    let ticket = open
+        .lane
+        .enter(cancel)
+        .map_err(|full| error::busy(full.0))?;
+    Ok(Accepted {
+        host: Arc::clone(conn.host()?),
+        open,
+        prompt,
+        ticket,
+    })
 }
 
 impl Accepted {
     /// Runs it to its answer.
     pub(super) async fn run(self) -> Reply {
-        let Self { host, open, prompt, ticket } = self;
+        let Self {
+            host,
+            open,
+            prompt,
+            ticket,
+        } = self;
         let cancel = ticket.cancel().clone();
         let result = tokio::select! {
             biased;
@@ -84,7 +97,9 @@ async fn turn(
         // It was closed while this prompt waited.
         Err(fault) => return gone(fault, cancel),
     };
-    host.with(open.handle.id(), |projection| projection.own_turn(turn.clone()));
+    host.with(open.handle.id(), |projection| {
+        projection.own_turn(turn.clone())
+    });
     if cancel.is_cancelled() {
         cancel_turn(open, &turn).await;
     }
@@ -142,7 +157,10 @@ fn answer(end: &TurnEnd, cancel: &CancellationToken) -> Result<PromptResponse, R
         (TurnReason::Failed, Stop::EndTurn) | (_, Stop::Error) => {
             return Err(match &end.error {
                 Some(failure) => error::from_failure(failure),
-                None => error::error(ErrorKind::InternalError, "The turn failed; the log of the agent says more."),
+                None => error::error(
+                    ErrorKind::InternalError,
+                    "The turn failed; the log of the agent says more.",
+                ),
             });
         }
     };
@@ -154,7 +172,7 @@ fn stopped(reason: StopReason) -> PromptResponse {
 }
 
 fn usage(spent: &Spent) -> Option<Usage> {
-    if *spent == Spent::default() {
+    if spent.total() == 0 {
         return None;
     }
     let some = |tokens: u64| Some(tokens).filter(|tokens| *tokens > 0);
@@ -170,7 +188,10 @@ fn unknown_command(host: &Host, open: &Open, name: &str) {
     let update = if host.caps().notices {
         notice(NoticeSeverity::Warning, words, None)
     } else {
-        SessionUpdate::AgentMessageChunk(chunk(ContentBlock::from(words), &format!("unknown-command-{name}")))
+        SessionUpdate::AgentMessageChunk(chunk(
+            ContentBlock::from(words),
+            &format!("unknown-command-{name}"),
+        ))
     };
     host.send(open.handle.id(), update);
 }
@@ -214,22 +235,57 @@ mod tests {
             (Completed, Stop::EndTurn, None, json!("end_turn")),
             (Completed, Stop::MaxTokens, None, json!("max_tokens")),
             (Cancelled, Stop::Cancelled, None, json!("cancelled")),
-            (Failed, Stop::MaxSteps, Some(ErrorKind::MaxSteps), json!("max_turn_requests")),
-            (Failed, Stop::Refusal, Some(ErrorKind::Filtered), json!("refusal")),
-            (Failed, Stop::Error, Some(ErrorKind::RateLimited), json!(-32603)),
-            (Failed, Stop::Error, Some(ErrorKind::ContextOverflow), json!(-32603)),
-            (Failed, Stop::Error, Some(ErrorKind::AuthRequired), json!(-32000)),
+            (
+                Failed,
+                Stop::MaxSteps,
+                Some(ErrorKind::MaxSteps),
+                json!("max_turn_requests"),
+            ),
+            (
+                Failed,
+                Stop::Refusal,
+                Some(ErrorKind::Filtered),
+                json!("refusal"),
+            ),
+            (
+                Failed,
+                Stop::Error,
+                Some(ErrorKind::RateLimited),
+                json!(-32603),
+            ),
+            (
+                Failed,
+                Stop::Error,
+                Some(ErrorKind::ContextOverflow),
+                json!(-32603),
+            ),
+            (
+                Failed,
+                Stop::Error,
+                Some(ErrorKind::AuthRequired),
+                json!(-32000),
+            ),
             (Failed, Stop::Error, None, json!(-32603)),
         ] {
             assert_eq!(told(reason, stop, error, false), expected);
-            assert_eq!(told(reason, stop, error, true), json!("cancelled"), "a cancel is never an error");
+            assert_eq!(
+                told(reason, stop, error, true),
+                json!("cancelled"),
+                "a cancel is never an error"
+            );
         }
     }
 
     #[test]
     fn tokens_are_told_where_there_are_any() {
         assert_eq!(usage(&Spent::default()), None);
-        let spent = Spent { input_other: 3, input_cache_read: 2, output: 4, reasoning: Some(1), ..Spent::default() };
+        let spent = Spent {
+            input_other: 3,
+            input_cache_read: 2,
+            output: 4,
+            reasoning: Some(1),
+            ..Spent::default()
+        };
         assert_eq!(
             serde_json::to_value(usage(&spent)).unwrap(),
             json!({"totalTokens": 9, "inputTokens": 5, "outputTokens": 4, "thoughtTokens": 1, "cachedReadTokens": 2})

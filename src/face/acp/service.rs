@@ -61,9 +61,13 @@ impl Face {
             "session/new" => until_cancelled(cancel, session::new(conn, members)),
             "session/load" => until_cancelled(cancel, session::load(conn, members)),
             "session/resume" => until_cancelled(cancel, session::resume(conn, members)),
-            "session/list" => until_cancelled(cancel, async move { Ok(reply(session::list(&conn, members).await)) }),
+            "session/list" => until_cancelled(cancel, async move {
+                Ok(reply(session::list(&conn, members).await))
+            }),
             "session/close" => Box::pin(async move { reply(session::close(&conn, members).await) }),
-            "session/delete" => Box::pin(async move { reply(session::delete(&conn, members).await) }),
+            "session/delete" => {
+                Box::pin(async move { reply(session::delete(&conn, members).await) })
+            }
             "session/set_mode" => Box::pin(async move {
                 let result = params::read::<SetSessionModeRequest>(members);
                 flat(match result {
@@ -74,8 +78,13 @@ impl Face {
             "session/set_config_option" => {
                 Box::pin(async move { flat(session::set_config_option(conn, members).await) })
             }
-            "session/set_model" => Box::pin(async move { flat(session::set_model(conn, members).await) }),
-            _ => ready(Reply::error(error::error(ErrorKind::MethodNotFound, format!("There is no method {method}.")))),
+            "session/set_model" => {
+                Box::pin(async move { flat(session::set_model(conn, members).await) })
+            }
+            _ => ready(Reply::error(error::error(
+                ErrorKind::MethodNotFound,
+                format!("There is no method {method}."),
+            ))),
         }
     }
 }

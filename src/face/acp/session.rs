@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
-    CloseSessionRequest, CloseSessionResponse, ContentBlock, DeleteSessionRequest, DeleteSessionResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
-    NewSessionResponse, NoticeSeverity, ResumeSessionRequest, ResumeSessionResponse, SessionInfo, SessionUpdate,
-    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
-    SystemPrompt, UsageUpdate,
+    CloseSessionRequest, CloseSessionResponse, ContentBlock, DeleteSessionRequest,
+    DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, NoticeSeverity,
+    ResumeSessionRequest, ResumeSessionResponse, SessionInfo, SessionUpdate,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse, SystemPrompt, UsageUpdate,
 };
 use longshore_protocol::error::{ErrorKind, RpcError};
 use longshore_protocol::id::SessionId;
@@ -41,15 +42,25 @@ struct Opening {
 impl Opening {
     fn new(cwd: PathBuf, dirs: Vec<PathBuf>, servers: McpServers) -> Result<Self, RpcError> {
         if !cwd.is_absolute() {
-            return Err(error::invalid("/cwd", format!("{}: the path is not absolute.", cwd.display())));
+            return Err(error::invalid(
+                "/cwd",
+                format!("{}: the path is not absolute.", cwd.display()),
+            ));
         }
         for (n, dir) in dirs.iter().enumerate() {
             if !dir.is_absolute() {
                 let path = format!("/additionalDirectories/{n}");
-                return Err(error::invalid(&path, format!("{}: the path is not absolute.", dir.display())));
+                return Err(error::invalid(
+                    &path,
+                    format!("{}: the path is not absolute.", dir.display()),
+                ));
             }
         }
-        Ok(Self { cwd: tidy(&cwd), dirs: dirs.iter().map(|dir| tidy(dir)).collect(), servers })
+        Ok(Self {
+            cwd: tidy(&cwd),
+            dirs: dirs.iter().map(|dir| tidy(dir)).collect(),
+            servers,
+        })
     }
 }
 
@@ -62,18 +73,28 @@ fn tidy(path: &Path) -> PathBuf {
 fn no_system_prompt(prompt: Option<&SystemPrompt>) -> Result<(), RpcError> {
     match prompt {
         None => Ok(()),
-        Some(_) => Err(error::invalid("/systemPrompt", "This agent does not take a system prompt.")),
+        Some(_) => Err(error::invalid(
+            "/systemPrompt",
+            "This agent does not take a system prompt.",
+        )),
     }
 }
 
-pub(super) async fn new(conn: Arc<Conn>, mut members: Map<String, Value>) -> Result<Reply, RpcError> {
+pub(super) async fn new(
+    conn: Arc<Conn>,
+    mut members: Map<String, Value>,
+) -> Result<Reply, RpcError> {
     let servers = take_mcp_servers(&mut members)?;
     let request: NewSessionRequest = params::read(members)?;
     no_system_prompt(request.system_prompt.as_ref())?;
     let opening = Opening::new(request.cwd, request.additional_directories, servers)?;
     let sessions = &conn.deps.sessions;
     auth::check(sessions, sessions.default_model().as_deref())?;
-    let options = CreateOptions { cwd: opening.cwd, additional_dirs: opening.dirs, ..CreateOptions::default() };
+    let options = CreateOptions {
+        cwd: opening.cwd,
+        additional_dirs: opening.dirs,
+        ..CreateOptions::default()
+    };
     let (handle, _) = sessions.create(options).await.map_err(fault)?;
     let shown = Shown::begin(&conn, handle, History::Skip).await?;
     let settings = Settings::of(&shown.view.session);
@@ -83,7 +104,10 @@ pub(super) async fn new(conn: Arc<Conn>, mut members: Map<String, Value>) -> Res
     Ok(shown.answer(&conn, Ok(result), opening.servers))
 }
 
-pub(super) async fn load(conn: Arc<Conn>, mut members: Map<String, Value>) -> Result<Reply, RpcError> {
+pub(super) async fn load(
+    conn: Arc<Conn>,
+    mut members: Map<String, Value>,
+) -> Result<Reply, RpcError> {
     let servers = take_mcp_servers(&mut members)?;
     let request: LoadSessionRequest = params::read(members)?;
     no_system_prompt(request.system_prompt.as_ref())?;
@@ -96,7 +120,10 @@ pub(super) async fn load(conn: Arc<Conn>, mut members: Map<String, Value>) -> Re
     Ok(shown.answer(&conn, Ok(result), opening.servers))
 }
 
-pub(super) async fn resume(conn: Arc<Conn>, mut members: Map<String, Value>) -> Result<Reply, RpcError> {
+pub(super) async fn resume(
+    conn: Arc<Conn>,
+    mut members: Map<String, Value>,
+) -> Result<Reply, RpcError> {
     let servers = take_mcp_servers(&mut members)?;
     let request: ResumeSessionRequest = params::read(members)?;
     no_system_prompt(request.system_prompt.as_ref())?;
@@ -110,7 +137,12 @@ pub(super) async fn resume(conn: Arc<Conn>, mut members: Map<String, Value>) -> 
 }
 
 /// Opens a stored session.
-async fn open(conn: &Arc<Conn>, id: &str, opening: &Opening, history: History) -> Result<Shown, RpcError> {
+async fn open(
+    conn: &Arc<Conn>,
+    id: &str,
+    opening: &Opening,
+    history: History,
+) -> Result<Shown, RpcError> {
     let sessions = &conn.deps.sessions;
     let id = SessionId::from(id);
     let stored = sessions.view(&id).await.map_err(fault)?.session;
@@ -119,7 +151,11 @@ async fn open(conn: &Arc<Conn>, id: &str, opening: &Opening, history: History) -
     let model = stored.model.clone().or_else(|| sessions.default_model());
     auth::check(sessions, model.as_deref())?;
     let handle = sessions.open(&id).await.map_err(fault)?;
-    let dirs: Vec<String> = opening.dirs.iter().map(|dir| dir.display().to_string()).collect();
+    let dirs: Vec<String> = opening
+        .dirs
+        .iter()
+        .map(|dir| dir.display().to_string())
+        .collect();
     let changes = SessionPatch {
         model: model.filter(|_| stored.model.is_none()),
         additional_dirs: Some(dirs).filter(|dirs| *dirs != stored.additional_dirs),
@@ -137,13 +173,19 @@ async fn same_dir(session: &Session, cwd: &Path) -> Result<(), RpcError> {
     let is_same = own == wanted
         || blocking::run(move || {
             let real = |path: &Path| fs::real_path(path).ok();
-            fs::kind_of(&wanted) == Some(FileKind::Dir) && real(&own).is_some() && real(&own) == real(&wanted)
+            fs::kind_of(&wanted) == Some(FileKind::Dir)
+                && real(&own).is_some()
+                && real(&own) == real(&wanted)
         })
         .await;
     if is_same {
         return Ok(());
     }
-    let message = format!("The session works in {}, not in {}.", session.cwd, cwd.display());
+    let message = format!(
+        "The session works in {}, not in {}.",
+        session.cwd,
+        cwd.display()
+    );
     Err(error::invalid("/cwd", message).with("expected", session.cwd.as_str()))
 }
 
@@ -160,20 +202,39 @@ struct Shown {
     host: Arc<Host>,
     view: View,
     models: Arc<[ModelInfo]>,
-    attaching: Attaching,
+    /// Absent where the client sees the session already, and goes on seeing it.
+    attaching: Option<Attaching>,
     history: History,
 }
 
 impl Shown {
-    async fn begin(conn: &Arc<Conn>, handle: SessionHandle, history: History) -> Result<Self, RpcError> {
+    async fn begin(
+        conn: &Arc<Conn>,
+        handle: SessionHandle,
+        history: History,
+    ) -> Result<Self, RpcError> {
         let host = Arc::clone(conn.host()?);
-        let Some(attaching) = conn.deps.hub.attach(host.id(), handle.id()) else {
-            return Err(error::error(ErrorKind::InternalError, "The connection is ending."));
+        let is_shown = conn.opened(handle.id().as_str()).is_ok();
+        let attaching = if is_shown && history == History::Skip {
+            None
+        } else {
+            // What is shown already is shown anew, from the beginning.
+            conn.deps.hub.detach(host.id(), handle.id());
+            let attaching = conn.deps.hub.attach(host.id(), handle.id());
+            let ending = || error::error(ErrorKind::InternalError, "The connection is ending.");
+            Some(attaching.ok_or_else(ending)?)
         };
         // Attached before the look at the session, so that nothing in between is missed.
         let view = handle.view().await.map_err(fault)?;
         let models = conn.deps.sessions.models().into();
-        Ok(Self { handle, host, view, models, attaching, history })
+        Ok(Self {
+            handle,
+            host,
+            view,
+            models,
+            attaching,
+            history,
+        })
     }
 
     fn id(&self) -> &SessionId {
@@ -181,33 +242,62 @@ impl Shown {
     }
 
     /// The reply, and the order of everything around it: history before, everything else after.
-    fn answer<T: serde::Serialize>(self, conn: &Arc<Conn>, result: Result<T, RpcError>, servers: McpServers) -> Reply {
-        let Self { handle, host, view, models, attaching, history } = self;
+    fn answer<T: serde::Serialize>(
+        self,
+        conn: &Arc<Conn>,
+        result: Result<T, RpcError>,
+        servers: McpServers,
+    ) -> Reply {
+        let Self {
+            handle,
+            host,
+            view,
+            models,
+            attaching,
+            history,
+        } = self;
         let id = handle.id().clone();
-        let replay_until = if history == History::Replay { view.last_seq } else { 0 };
-        let mut projection = Projection::new(host.caps(), Arc::clone(&models), &view.session, replay_until);
+        let (used, size) = view.context;
+        let shown = id.clone();
+        let after = move |host: &Host| {
+            if used > 0 && size > 0 {
+                let usage = UsageUpdate::new(used.min(size), size);
+                host.send(&shown, SessionUpdate::UsageUpdate(usage));
+            }
+            tell_unconnected(host, &shown, &servers);
+        };
+        let reply = reply(result);
+        let Some(attaching) = attaching else {
+            return reply.after(move || after(&host));
+        };
+        let last_seq = view.last_seq;
+        let (cursor, replay_until) = match history {
+            History::Replay => (0, last_seq),
+            History::Skip => (last_seq, 0),
+        };
+        let mut projection = Projection::new(
+            host.caps(),
+            Arc::clone(&models),
+            &view.session,
+            replay_until,
+        );
         for approval in conn.deps.hub.open_asks(&id).approvals {
             projection.asked(approval.tool_call_id);
         }
-        host.show(id.clone(), projection);
+        let opened = host.show(id, projection);
         conn.add(handle, models);
-        let last_seq = view.last_seq;
-        let after = move |host: &Host| {
-            let (used, size) = view.context;
-            if used > 0 && size > 0 {
-                host.send(&id, SessionUpdate::UsageUpdate(UsageUpdate::new(used.min(size), size)));
-            }
-            tell_unconnected(host, &id, &servers);
-        };
-        let reply = reply(result);
         match history {
             History::Replay => {
                 // The place in the queue is taken here, before the reply gets its own.
-                attaching.go(0, last_seq);
-                reply.after(move || after(&host))
+                attaching.go(cursor, last_seq);
+                reply.after(move || {
+                    opened.cancel();
+                    after(&host);
+                })
             }
             History::Skip => reply.after(move || {
-                attaching.go(last_seq, last_seq);
+                opened.cancel();
+                attaching.go(cursor, last_seq);
                 after(&host);
             }),
         }
@@ -221,7 +311,11 @@ fn tell_unconnected(host: &Host, id: &SessionId, servers: &McpServers) {
     }
     let names = servers.names.join(", ");
     let update = if host.caps().notices {
-        notice(NoticeSeverity::Warning, "MCP servers are not connected", Some(&format!("This agent does not connect: {names}")))
+        notice(
+            NoticeSeverity::Warning,
+            "MCP servers are not connected",
+            Some(&format!("This agent does not connect: {names}")),
+        )
     } else {
         let words = format!("MCP servers are not connected by this agent: {names}");
         SessionUpdate::AgentThoughtChunk(chunk(ContentBlock::from(words), "mcp-servers"))
@@ -229,12 +323,18 @@ fn tell_unconnected(host: &Host, id: &SessionId, servers: &McpServers) {
     host.send(id, update);
 }
 
-pub(super) async fn list(conn: &Arc<Conn>, members: Map<String, Value>) -> Result<ListSessionsResponse, RpcError> {
+pub(super) async fn list(
+    conn: &Arc<Conn>,
+    members: Map<String, Value>,
+) -> Result<ListSessionsResponse, RpcError> {
     let request: ListSessionsRequest = params::read(members)?;
     if let Some(cwd) = &request.cwd
         && !cwd.is_absolute()
     {
-        return Err(error::invalid("/cwd", format!("{}: the path is not absolute.", cwd.display())));
+        return Err(error::invalid(
+            "/cwd",
+            format!("{}: the path is not absolute.", cwd.display()),
+        ));
     }
     let filter = ListFilter {
         cwd: request.cwd.map(|cwd| tidy(&cwd).display().to_string()),
@@ -244,21 +344,33 @@ pub(super) async fn list(conn: &Arc<Conn>, members: Map<String, Value>) -> Resul
     let page = conn.deps.sessions.list(filter).await.map_err(fault)?;
     let sessions = page.items.into_iter().map(|session| {
         SessionInfo::new(session.session_id.as_str().to_owned(), session.cwd)
-            .additional_directories(session.additional_dirs.into_iter().map(PathBuf::from).collect())
+            .additional_directories(
+                session
+                    .additional_dirs
+                    .into_iter()
+                    .map(PathBuf::from)
+                    .collect(),
+            )
             .title(Some(session.title).filter(|title| !title.is_empty()))
             .updated_at(session.updated_at)
     });
     Ok(ListSessionsResponse::new(sessions.collect()).next_cursor(page.next_cursor))
 }
 
-pub(super) async fn close(conn: &Arc<Conn>, members: Map<String, Value>) -> Result<CloseSessionResponse, RpcError> {
+pub(super) async fn close(
+    conn: &Arc<Conn>,
+    members: Map<String, Value>,
+) -> Result<CloseSessionResponse, RpcError> {
     let request: CloseSessionRequest = params::read(members)?;
     let id = SessionId::from(&*request.session_id.0);
     end(conn, &id).await?;
     Ok(CloseSessionResponse::new())
 }
 
-pub(super) async fn delete(conn: &Arc<Conn>, members: Map<String, Value>) -> Result<DeleteSessionResponse, RpcError> {
+pub(super) async fn delete(
+    conn: &Arc<Conn>,
+    members: Map<String, Value>,
+) -> Result<DeleteSessionResponse, RpcError> {
     let request: DeleteSessionRequest = params::read(members)?;
     let id = SessionId::from(&*request.session_id.0);
     end(conn, &id).await?;
@@ -268,7 +380,9 @@ pub(super) async fn delete(conn: &Arc<Conn>, members: Map<String, Value>) -> Res
 
 /// Ends what runs in a session and unloads it. Its prompts have their answers before this returns.
 async fn end(conn: &Arc<Conn>, id: &SessionId) -> Result<(), RpcError> {
-    let Some(open) = conn.remove(id) else { return Ok(()) };
+    let Some(open) = conn.remove(id) else {
+        return Ok(());
+    };
     open.lane.cancel_all();
     let closed = open.handle.close().await;
     open.lane.empty().await;
@@ -281,34 +395,50 @@ async fn end(conn: &Arc<Conn>, id: &SessionId) -> Result<(), RpcError> {
     }
 }
 
-pub(super) async fn set_mode(conn: Arc<Conn>, request: SetSessionModeRequest) -> Result<Reply, RpcError> {
+pub(super) async fn set_mode(
+    conn: Arc<Conn>,
+    request: SetSessionModeRequest,
+) -> Result<Reply, RpcError> {
     let open = conn.opened(&request.session_id.0)?;
     let mode = options::mode_of(&request.mode_id.0, "/modeId")?;
     let settings = settings(&open).await?;
-    let changes = SessionPatch { mode: Some(mode).filter(|mode| *mode != settings.mode), ..SessionPatch::default() };
+    let changes = SessionPatch {
+        mode: Some(mode).filter(|mode| *mode != settings.mode),
+        ..SessionPatch::default()
+    };
     let (_, updates) = change(&conn, &open, settings, changes).await?;
     Ok(updates.follow(reply(Ok(SetSessionModeResponse::new()))))
 }
 
-pub(super) async fn set_config_option(conn: Arc<Conn>, members: Map<String, Value>) -> Result<Reply, RpcError> {
+pub(super) async fn set_config_option(
+    conn: Arc<Conn>,
+    members: Map<String, Value>,
+) -> Result<Reply, RpcError> {
     let request: SetSessionConfigOptionRequest = params::read(members)?;
     let open = conn.opened(&request.session_id.0)?;
     let settings = settings(&open).await?;
-    let changes = choose(&settings, &open.models, &request.config_id.0, &request.value)?;
+    let changes = choose(
+        &settings,
+        &open.models,
+        &request.config_id.0,
+        &request.value,
+    )?;
     let (settings, updates) = change(&conn, &open, settings, changes).await?;
     let result = SetSessionConfigOptionResponse::new(config_options(&settings, &open.models));
     Ok(updates.follow(reply(Ok(result))))
 }
 
 /// A method of earlier versions that some clients still call.
-pub(super) async fn set_model(conn: Arc<Conn>, members: Map<String, Value>) -> Result<Reply, RpcError> {
+pub(super) async fn set_model(
+    conn: Arc<Conn>,
+    members: Map<String, Value>,
+) -> Result<Reply, RpcError> {
     let member = |name: &str| {
         let text = members.get(name).and_then(Value::as_str).map(str::to_owned);
         text.ok_or_else(|| error::invalid(&format!("/{name}"), format!("{name} must be a string.")))
     };
     let (id, model) = (member("sessionId")?, member("modelId")?);
-    let request =
-        SetSessionConfigOptionRequest::new(id, options::MODEL, options::value(model));
+    let request = SetSessionConfigOptionRequest::new(id, options::MODEL, options::value(model));
     let open = conn.opened(&request.session_id.0)?;
     let settings = settings(&open).await?;
     let changes = choose(&settings, &open.models, options::MODEL, &request.value)
@@ -318,7 +448,9 @@ pub(super) async fn set_model(conn: Arc<Conn>, members: Map<String, Value>) -> R
 }
 
 async fn settings(open: &Open) -> Result<Settings, RpcError> {
-    Ok(Settings::of(&open.handle.view().await.map_err(fault)?.session))
+    Ok(Settings::of(
+        &open.handle.view().await.map_err(fault)?.session,
+    ))
 }
 
 /// Updates that follow an answer.
@@ -348,7 +480,9 @@ async fn change(
     let (host, session) = (Arc::clone(conn.host()?), open.handle.id().clone());
     let mut updates = Vec::new();
     if settings.apply(&changes) {
-        host.with(&session, |projection| projection.own_change(changes.clone()));
+        host.with(&session, |projection| {
+            projection.own_change(changes.clone())
+        });
         match open.handle.set(changes.clone()).await {
             Ok(session) => settings = Settings::of(&session),
             Err(refused) => {
@@ -362,7 +496,14 @@ async fn change(
         }
         updates = super::project::settings_updates(&settings, &open.models, &changes);
     }
-    Ok((settings, Follow { host, session, updates }))
+    Ok((
+        settings,
+        Follow {
+            host,
+            session,
+            updates,
+        },
+    ))
 }
 
 fn fault(fault: Fault) -> RpcError {

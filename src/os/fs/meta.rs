@@ -115,9 +115,10 @@ pub fn stamp_of(path: &Path) -> Result<FileStamp, FsError> {
 }
 
 /// Whether a file can be read or written by nobody but its owner (and the administrator).
+#[expect(clippy::verbose_bit_mask, reason = "the mask is a set of permissions")]
 pub fn is_private(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0)
+    metadata(path).is_ok_and(|meta| (meta.permissions().mode() & 0o077) == 0)
 }
 
 /// Whether a path is a regular file that this process may execute.

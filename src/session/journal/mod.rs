@@ -6,6 +6,8 @@
 
 pub mod blobs;
 pub mod convert;
+#[cfg(test)]
+mod convert_tests;
 pub mod read;
 pub mod record;
 pub mod write;

@@ -36,6 +36,8 @@ struct State {
     log: AppendLog,
     seq: u64,
     at: Timestamp,
+    /// True once another process may write it.
+    sealed: bool,
     /// `(seq, offset)`: the line of the event after `seq` begins at or after the offset.
     marks: Vec<(u64, u64)>,
 }
@@ -62,7 +64,7 @@ impl Journal {
             clock: opening.clock,
             publish: opening.publish,
             syncer: log.syncer(),
-            state: Mutex::new(State { log, seq, at, marks: Vec::new() }),
+            state: Mutex::new(State { log, seq, at, sealed: false, marks: Vec::new() }),
         }
     }
 
@@ -74,6 +76,11 @@ impl Journal {
     /// Puts everything written so far on the disk, in the calling thread.
     pub fn sync_blocking(&self) -> Result<(), Fault> {
         self.syncer.sync_blocking().map_err(|error| storage_fault(error, &self.dir))
+    }
+
+    /// Takes no more lines: from now on another process may write it.
+    pub fn seal(&self) {
+        self.lock().sealed = true;
     }
 
     /// The number and the time of the last event.
@@ -110,8 +117,15 @@ impl Journal {
         let after = Some(state.seq);
         let line = Line { v: VERSION, seq: None, after, at: at.0, agent: agent.clone(), record };
         let bytes = self.encode(&line)?;
-        state.log.append(&bytes).map_err(|error| storage_fault(error, &self.dir))?;
+        self.append(&mut state, &bytes)?;
         Ok(())
+    }
+
+    fn append(&self, state: &mut State, line: &[u8]) -> Result<std::ops::Range<u64>, Fault> {
+        if state.sealed {
+            return Err(Fault::new(ErrorKind::StorageError, "the session is closed; nothing more is written to its journal"));
+        }
+        state.log.append(line).map_err(|error| storage_fault(error, &self.dir))
     }
 
     fn encode(&self, line: &Line) -> Result<Vec<u8>, Fault> {
@@ -144,7 +158,7 @@ impl EventSink for Journal {
         let (seq, at) = (state.seq + 1, self.clock.now());
         let line = Line { v: VERSION, seq: Some(seq), after: None, at: at.0, agent: agent.clone(), record };
         let bytes = self.encode(&line)?;
-        let range = state.log.append(&bytes).map_err(|error| storage_fault(error, &self.dir))?;
+        let range = self.append(&mut state, &bytes)?;
         if state.marks.last().is_none_or(|(_, offset)| offset + MARK_BYTES <= range.start) {
             state.marks.push((seq - 1, range.start));
         }

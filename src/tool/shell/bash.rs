@@ -14,7 +14,8 @@ use super::Shell;
 use super::run::Job;
 use crate::kernel::access::Access;
 use crate::kernel::limits::{
-    COMMAND_HEAD_CHARS, COMMAND_LINE_CHARS, COMMAND_TAIL_CHARS, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX,
+    COMMAND_HEAD_CHARS, COMMAND_LINE_CHARS, COMMAND_TAIL_CHARS, COMMAND_TIMEOUT,
+    COMMAND_TIMEOUT_MAX,
 };
 use crate::kernel::rule::Subject;
 use crate::path::PathError;
@@ -33,7 +34,7 @@ struct BashArgs {
     /// Directory to run it in; the session's directory when left out, and where relative paths start.
     #[serde(default)]
     cwd: Option<String>,
-    /// Time limit, filled in from the limits.
+    // Described by its schema, which knows the limits.
     #[serde(default)]
     #[schemars(schema_with = "timeout_schema")]
     timeout: Option<u64>,
@@ -70,7 +71,12 @@ impl Bash {
     pub fn new(shell: Arc<Shell>) -> Self {
         let spec = ToolSpec {
             name: Self::NAME,
-            description: Description { shell: shell.name(), background: Background::Unavailable }.text().into(),
+            description: Description {
+                shell: shell.name(),
+                background: Background::Unavailable,
+            }
+            .text()
+            .into(),
             parameters: Arc::new(args::schema_of::<BashArgs>()),
             dedupe: false,
             own_budget: true,
@@ -90,14 +96,19 @@ impl Tool for Bash {
             return Err(Refusal::new("The `command` is blank. Nothing was run."));
         }
         if args.command.contains('\0') {
-            return Err(Refusal::new("The `command` holds a NUL character, which no command line can. Nothing was run."));
+            return Err(Refusal::new(
+                "The `command` holds a NUL character, which no command line can. Nothing was run.",
+            ));
         }
         let cwd = match &args.cwd {
             Some(written) => directory(written, cx)?,
             None => cx.workspace.cwd.clone(),
         };
         let (time_limit, timeout_note) = time_limit(args.timeout)?;
-        let description = args.description.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let description = args
+            .description
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty());
         let job = Job {
             shell: Arc::clone(&self.shell),
             session: cx.session.clone(),
@@ -109,8 +120,15 @@ impl Tool for Bash {
         Ok(Call {
             accesses: vec![Access::All],
             title: title(&args.command),
-            display: Display::Command { command: args.command.clone(), cwd: cwd.display().to_string(), description },
-            subject: Subject::Command { command: args.command, cwd },
+            display: Display::Command {
+                command: args.command.clone(),
+                cwd: cwd.display().to_string(),
+                description,
+            },
+            subject: Subject::Command {
+                command: args.command,
+                cwd,
+            },
             preview: None,
             execute: Box::new(move |cx| job.run(cx).boxed()),
         })
@@ -123,7 +141,10 @@ fn directory(written: &str, cx: &CallCx) -> Result<PathBuf, Refusal> {
     match cx.workspace.resolve_root(written) {
         Ok(lexical) => Ok(lexical.path),
         Err(PathError::Outside { path, .. }) => Ok(path),
-        Err(error) => Err(Refusal { kind: Some(error.kind()), message: format!("`cwd`: {error} Nothing was run.") }),
+        Err(error) => Err(Refusal {
+            kind: Some(error.kind()),
+            message: format!("`cwd`: {error} Nothing was run."),
+        }),
     }
 }
 
@@ -132,10 +153,14 @@ fn time_limit(requested_s: Option<u64>) -> Result<(Duration, Option<String>), Re
     let max_s = COMMAND_TIMEOUT_MAX.as_secs();
     match requested_s {
         None => Ok((COMMAND_TIMEOUT, None)),
-        Some(0) => Err(Refusal::new("`timeout` must be at least 1 second. Nothing was run.")),
+        Some(0) => Err(Refusal::new(
+            "`timeout` must be at least 1 second. Nothing was run.",
+        )),
         Some(seconds) if seconds <= max_s => Ok((Duration::from_secs(seconds), None)),
         Some(seconds) => {
-            let note = format!("timeout: {seconds} seconds were requested, {max_s} seconds (the maximum) applied.");
+            let note = format!(
+                "timeout: {seconds} seconds were requested, {max_s} seconds (the maximum) applied."
+            );
             Ok((COMMAND_TIMEOUT_MAX, Some(note)))
         }
     }
@@ -143,11 +168,19 @@ fn time_limit(requested_s: Option<u64>) -> Result<(Duration, Option<String>), Re
 
 /// A command on one line: line breaks with what surrounds them become a space, other control characters too.
 fn title(command: &str) -> String {
-    let lines: Vec<&str> = command.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = command
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
     let one_line = lines.join(" ").replace(char::is_control, " ");
     match one_line.char_indices().nth(TITLE_CHARS) {
         None => one_line,
-        Some(_) => one_line.chars().take(TITLE_CHARS - 1).chain(['…']).collect(),
+        Some(_) => one_line
+            .chars()
+            .take(TITLE_CHARS - 1)
+            .chain(['…'])
+            .collect(),
     }
 }
 
@@ -171,8 +204,8 @@ impl Description {
         let background = match self.background {
             Background::Unavailable => format!(
                 "Background mode is unavailable: a command runs in the foreground, for at most `timeout` seconds ({} \
-                 when left out, {} at most), and is killed when its time is over. Whatever it leaves running, with `&` \
-                 or as a daemon, is ended when it returns.",
+                 when left out, {} at most), and is killed when its time is over. What it leaves running with `&` is \
+                 ended when it returns.",
                 COMMAND_TIMEOUT.as_secs(),
                 COMMAND_TIMEOUT_MAX.as_secs()
             ),
@@ -195,9 +228,48 @@ mod tests {
 
     #[test]
     fn what_the_model_is_told() {
-        let description = Description { shell: "sh".to_owned(), background: Background::Unavailable };
-        expect![[r#""#]].assert_eq(&description.text());
-        expect![[r#""#]].assert_eq(&serde_json::to_string_pretty(&args::schema_of::<BashArgs>()).unwrap());
+        let description = Description {
+            shell: "sh".to_owned(),
+            background: Background::Unavailable,
+        };
+        expect![[r"
+            Runs a command with `sh -c` and returns what it printed: standard output and standard error together, as they came.
+
+            - Every call starts a new, non-interactive shell in the session's directory, or in `cwd`. Directory changes, variables and functions do not carry over to the next call. Prefer `cwd` to a leading `cd`.
+            - Join steps that depend on one another with `&&` in one command. Quote paths that hold spaces.
+            - Background mode is unavailable: a command runs in the foreground, for at most `timeout` seconds (60 when left out, 300 at most), and is killed when its time is over. What it leaves running with `&` is ended when it returns.
+            - Standard input is empty and there is no terminal: programs that ask for input or a password fail instead of waiting. Use their non-interactive options. Pagers and colours are off; an editor that is started fails, so give commit messages and the like as arguments.
+            - A command that fails says so in its last line, with the exit code or signal.
+            - Of long output you see the first 20000 and the last 30000 characters, and of each line the first 2000. The whole of it is then in a file that the result names. Have commands print less where you can.
+            - Binary output is not shown, only saved."]].assert_eq(&description.text());
+        expect![[r#"
+            {
+              "type": "object",
+              "additionalProperties": false,
+              "properties": {
+                "command": {
+                  "type": "string",
+                  "description": "The command line.",
+                  "minLength": 1
+                },
+                "cwd": {
+                  "type": "string",
+                  "description": "Directory to run it in; the session's directory when left out, and where relative paths start."
+                },
+                "timeout": {
+                  "type": "integer",
+                  "minimum": 1,
+                  "description": "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. The command is killed when it is over."
+                },
+                "description": {
+                  "type": "string",
+                  "description": "What the command is for, in a few words, for the user."
+                }
+              },
+              "required": [
+                "command"
+              ]
+            }"#]].assert_eq(&serde_json::to_string_pretty(&args::schema_of::<BashArgs>()).unwrap());
     }
 
     #[test]
@@ -222,6 +294,9 @@ mod tests {
         assert!(time_limit(Some(0)).is_err());
         let (limit, note) = time_limit(Some(120_000)).unwrap();
         assert_eq!(limit, Duration::from_secs(300));
-        assert_eq!(note.unwrap(), "timeout: 120000 seconds were requested, 300 seconds (the maximum) applied.");
+        assert_eq!(
+            note.unwrap(),
+            "timeout: 120000 seconds were requested, 300 seconds (the maximum) applied."
+        );
     }
 }

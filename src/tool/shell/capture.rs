@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use super::log::Caps;
 use super::ring::Ring;
 use super::sample::Sample;
 use super::spill::Spill;
@@ -28,7 +29,7 @@ pub(super) struct Capture {
 
 enum Phase {
     /// Everything so far fits.
-    Whole(Whole),
+    Whole(Box<Whole>),
     /// The beginning of what does not.
     Long(Head),
     /// Not text.
@@ -64,7 +65,7 @@ impl Capture {
             n_newlines: 0,
             ring: Ring::new(COMMAND_RING_BYTES),
             sample: Sample::default(),
-            phase: Phase::Whole(Whole::new()),
+            phase: Phase::Whole(Box::new(Whole::new())),
             spill: None,
             log_path,
             is_log_closed: false,
@@ -134,7 +135,8 @@ impl Capture {
                     text.push_str(&omission(n_omitted, n_lines));
                 }
                 text.extend(tail.lines.iter().map(|line| line.text.as_str()));
-                let is_whole = n_omitted == 0 && !head.any_cut && !tail.lines.iter().any(|line| line.is_cut);
+                let is_whole =
+                    n_omitted == 0 && !head.any_cut && !tail.lines.iter().any(|line| line.is_cut);
                 (Shown::Text(text), is_whole)
             }
             Phase::Binary => (Shown::Binary, false),
@@ -142,14 +144,19 @@ impl Capture {
         if !is_whole {
             self.open_log();
         }
-        Captured { shown, total_bytes: self.total_bytes, is_whole, spill: self.spill }
+        Captured {
+            shown,
+            total_bytes: self.total_bytes,
+            is_whole,
+            spill: self.spill,
+        }
     }
 
     /// The log, begun with everything in the ring. Before the first call that is the whole output without the chunk
     /// that is being taken.
     fn open_log(&mut self) -> &mut Spill {
         self.spill.get_or_insert_with(|| {
-            let mut spill = Spill::new(self.log_path.clone());
+            let mut spill = Spill::new(self.log_path.clone(), Caps::default());
             for (_, piece) in self.ring.pieces() {
                 spill.push(piece);
             }
@@ -205,14 +212,26 @@ impl Whole {
     }
 
     fn feed(&mut self, stream: Stream, bytes: &[u8]) {
-        let Self { view, text, n_chars, n_lines, any_cut, mark } = self;
+        let Self {
+            view,
+            text,
+            n_chars,
+            n_lines,
+            any_cut,
+            mark,
+        } = self;
         view.feed(stream, bytes, |line| {
             text.push_str(line.text);
             *n_chars += line.n_chars;
             *n_lines += 1;
             *any_cut |= line.is_cut;
             if *n_chars <= COMMAND_HEAD_CHARS {
-                *mark = Mark { text_bytes: text.len(), end: line.end, n_lines: *n_lines, any_cut: *any_cut };
+                *mark = Mark {
+                    text_bytes: text.len(),
+                    end: line.end,
+                    n_lines: *n_lines,
+                    any_cut: *any_cut,
+                };
             }
         });
     }
@@ -221,7 +240,12 @@ impl Whole {
         let mut text = std::mem::take(&mut self.text);
         text.truncate(self.mark.text_bytes);
         text.shrink_to_fit();
-        Head { text, end: self.mark.end, n_newlines: self.mark.n_lines, any_cut: self.mark.any_cut }
+        Head {
+            text,
+            end: self.mark.end,
+            n_newlines: self.mark.n_lines,
+            any_cut: self.mark.any_cut,
+        }
     }
 
     /// Adds the last line; tells whether the text is everything.
@@ -254,17 +278,25 @@ impl Tail {
     /// Reads the end from the ring, from `from` on at the earliest, where a line begins.
     fn of(ring: &mut Ring, from: u64) -> Self {
         let ring_start = ring.start();
-        let mut tail = Self { lines: VecDeque::new(), n_chars: 0, start: ring_start.max(from), n_newlines: 0 };
+        let mut tail = Self {
+            lines: VecDeque::new(),
+            n_chars: 0,
+            start: ring_start.max(from),
+            n_newlines: 0,
+        };
         // What the ring begins with is the rest of some line, unless all of it belongs to one line.
         let bytes = ring.bytes();
-        let mut is_mid_line =
-            ring_start > from && memchr::memchr(b'\n', bytes).is_some_and(|at| at + 1 < bytes.len());
+        let mut is_mid_line = ring_start > from
+            && memchr::memchr(b'\n', bytes).is_some_and(|at| at + 1 < bytes.len());
         let mut view = View::at(tail.start);
         let mut offset = ring_start;
         for (stream, piece) in ring.pieces() {
             let piece_start = offset;
             offset += piece.len() as u64;
-            let n_before = tail.start.saturating_sub(piece_start).min(piece.len() as u64);
+            let n_before = tail
+                .start
+                .saturating_sub(piece_start)
+                .min(piece.len() as u64);
             let mut piece = &piece[n_before as usize..];
             if is_mid_line {
                 let n_rest = memchr::memchr(b'\n', piece).map_or(piece.len(), |at| at + 1);
@@ -284,8 +316,18 @@ impl Tail {
     fn add(&mut self, line: Line<'_>) {
         self.n_chars += line.n_chars;
         self.n_newlines += u64::from(line.text.ends_with('\n'));
-        let Line { text, n_chars, end, is_cut } = line;
-        self.lines.push_back(TailLine { text: text.to_owned(), n_chars, end, is_cut });
+        let Line {
+            text,
+            n_chars,
+            end,
+            is_cut,
+        } = line;
+        self.lines.push_back(TailLine {
+            text: text.to_owned(),
+            n_chars,
+            end,
+            is_cut,
+        });
         while self.n_chars > COMMAND_TAIL_CHARS
             && let Some(first) = self.lines.pop_front()
         {
@@ -297,7 +339,11 @@ impl Tail {
 }
 
 fn omission(n_bytes: u64, n_lines: u64) -> String {
-    let lines = if n_lines == 1 { "1 line".to_owned() } else { format!("{n_lines} lines") };
+    let lines = if n_lines == 1 {
+        "1 line".to_owned()
+    } else {
+        format!("{n_lines} lines")
+    };
     format!("\n[… {n_bytes} bytes, {lines} omitted …]\n\n")
 }
 

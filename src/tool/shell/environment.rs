@@ -15,7 +15,11 @@ pub(super) const SESSION_ID: &str = "LONGSHORE_SESSION_ID";
 
 /// longshore's own settings that may hold credentials. The names of all resolved secrets are among the configured
 /// patterns already; these cover the ones that were set and not used.
-const OWN_SECRETS: [&str; 3] = ["LONGSHORE_*API_KEY", "LONGSHORE_HEADERS", "LONGSHORE_CFG__*"];
+const OWN_SECRETS: [&str; 3] = [
+    "LONGSHORE_*API_KEY",
+    "LONGSHORE_HEADERS",
+    "LONGSHORE_CFG__*",
+];
 
 /// No colours, no pager, no editor. `false` as an editor ends a program that wants one with an error at once.
 const FORCED: [(&str, &str); 7] = [
@@ -32,15 +36,20 @@ const FORCED: [(&str, &str); 7] = [
 const GIT_PROMPT: (&str, &str) = ("GIT_TERMINAL_PROMPT", "0");
 
 /// What all commands get; what differs from call to call is added at each. Variables that are not UTF-8 pass through.
-pub(super) fn for_commands(env: &Env, exclude: &[String], shell: &Path) -> Vec<(OsString, OsString)> {
+pub(super) fn for_commands(
+    env: &Env,
+    exclude: &[String],
+    shell: &Path,
+) -> Vec<(OsString, OsString)> {
     let excluded = compile(exclude);
     let is_excluded = |name: &OsStr| {
         let text = name.to_string_lossy();
         excluded.is_match(&*text) || exclude.iter().any(|pattern| *pattern == text)
     };
     let ambient = env.iter().filter(|(name, _)| !is_excluded(name));
-    let mut vars: Vec<(OsString, OsString)> =
-        ambient.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let mut vars: Vec<(OsString, OsString)> = ambient
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
     let git_prompt = env.get(GIT_PROMPT.0).is_none().then_some(GIT_PROMPT);
     let forced = FORCED.into_iter().chain(git_prompt).chain([MARK]);
     vars.extend(forced.map(|(name, value)| (name.into(), value.into())));
@@ -52,10 +61,15 @@ pub(super) fn for_commands(env: &Env, exclude: &[String], shell: &Path) -> Vec<(
 /// still counts as a plain name.
 fn compile(exclude: &[String]) -> GlobSet {
     let mut set = GlobSetBuilder::new();
-    for pattern in OWN_SECRETS.into_iter().chain(exclude.iter().map(String::as_str)) {
+    for pattern in OWN_SECRETS
+        .into_iter()
+        .chain(exclude.iter().map(String::as_str))
+    {
         match GlobBuilder::new(pattern).case_insensitive(true).build() {
             Ok(glob) => drop(set.add(glob)),
-            Err(error) => tracing::warn!(pattern, %error, "shell.env_exclude: not a pattern, taken as a name"),
+            Err(error) => {
+                tracing::warn!(pattern, %error, "shell.env_exclude: not a pattern, taken as a name");
+            }
         }
     }
     set.build().unwrap_or_else(|error| {
@@ -77,13 +91,28 @@ mod tests {
     }
 
     fn made(ambient: &[(&str, &str)], exclude: &[&str]) -> Vec<(OsString, OsString)> {
-        let exclude: Vec<_> = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
-        for_commands(&Env::of(ambient.iter().copied()), &exclude, Path::new("/bin/bash"))
+        let exclude: Vec<_> = exclude
+            .iter()
+            .map(|pattern| (*pattern).to_owned())
+            .collect();
+        for_commands(
+            &Env::of(ambient.iter().copied()),
+            &exclude,
+            Path::new("/bin/bash"),
+        )
     }
 
     #[test]
     fn nothing_waits_for_a_person() {
-        let vars = made(&[("TERM", "xterm"), ("PAGER", "less"), ("EDITOR", "code --wait"), ("LANG", "C")], &[]);
+        let vars = made(
+            &[
+                ("TERM", "xterm"),
+                ("PAGER", "less"),
+                ("EDITOR", "code --wait"),
+                ("LANG", "C"),
+            ],
+            &[],
+        );
         for (name, expected) in [
             ("TERM", "dumb"),
             ("NO_COLOR", "1"),

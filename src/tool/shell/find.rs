@@ -29,10 +29,14 @@ pub(super) fn shell(env: &Env, choice: Option<&Path>) -> PathBuf {
 }
 
 fn first_executable(paths: &[&str]) -> Option<PathBuf> {
-    paths.iter().map(PathBuf::from).find(|path| fs::is_executable(path))
+    paths
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| fs::is_executable(path))
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests look at real files")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
@@ -55,7 +59,13 @@ mod tests {
     #[test]
     fn without_a_choice_something_runs() {
         let found = shell(&Env::default(), None);
-        assert!(found.is_absolute() && fs::is_executable(&found), "{found:?}");
-        assert_eq!(first_executable(&["/nowhere/bash", "/bin", "/bin/sh"]), Some("/bin/sh".into()));
+        assert!(
+            found.is_absolute() && fs::is_executable(&found),
+            "{found:?}"
+        );
+        assert_eq!(
+            first_executable(&["/nowhere/bash", "/bin", "/bin/sh"]),
+            Some("/bin/sh".into())
+        );
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use longshore_protocol::value::tool::ProgressStream;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::utf8::Utf8;
+use super::utf8::{Utf8, cut_before};
 use crate::kernel::limits::COMMAND_LIVE_BYTES;
 use crate::os::process::Stream;
 use crate::tool::Progress;
@@ -26,6 +27,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// See the module.
 pub(super) struct Live {
     progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
     stdout: Channel,
     stderr: Channel,
     /// The stream whose text has waited longer.
@@ -51,10 +53,11 @@ struct Channel {
 }
 
 impl Live {
-    /// Shows output through `progress`.
-    pub(super) fn new(progress: Arc<dyn Progress>) -> Self {
+    /// Shows output through `progress`, until `cancel`.
+    pub(super) fn new(progress: Arc<dyn Progress>, cancel: CancellationToken) -> Self {
         Self {
             progress,
+            cancel,
             stdout: Channel::default(),
             stderr: Channel::default(),
             first: Stream::Stdout,
@@ -76,7 +79,8 @@ impl Live {
         match self.mode {
             Mode::Text => self.push_text(stream, bytes),
             Mode::Size => {
-                self.due.get_or_insert_with(|| Instant::now() + STATUS_INTERVAL);
+                self.due
+                    .get_or_insert_with(|| Instant::now() + STATUS_INTERVAL);
             }
             Mode::Nothing => {}
         }
@@ -97,7 +101,10 @@ impl Live {
                 }
             }
             Mode::Size => {
-                let text = format!("{} bytes of output so far; no longer shown as text", self.total_bytes);
+                let text = format!(
+                    "{} bytes of output so far; no longer shown as text",
+                    self.total_bytes
+                );
                 self.progress.status(&text);
             }
             Mode::Nothing => {}
@@ -145,7 +152,7 @@ impl Live {
         let text = std::mem::take(&mut channel.text);
         let mut rest = text.as_str();
         while rest.len() >= PIECE_BYTES && self.mode == Mode::Text {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            let (piece, after) = rest.split_at(cut_before(rest, PIECE_BYTES));
             rest = after;
             self.show(stream, piece);
         }
@@ -155,10 +162,14 @@ impl Live {
     }
 
     fn show(&mut self, stream: Stream, text: &str) {
+        if self.cancel.is_cancelled() {
+            // It may have come between two pieces of one read.
+            self.stop();
+        }
         if text.is_empty() || self.mode != Mode::Text {
             return;
         }
-        let text = &text[..text.floor_char_boundary(COMMAND_LIVE_BYTES - self.text_bytes)];
+        let text = &text[..cut_before(text, COMMAND_LIVE_BYTES - self.text_bytes)];
         self.text_bytes += text.len();
         let progress_stream = match stream {
             Stream::Stdout => ProgressStream::Stdout,
@@ -212,7 +223,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn small_pieces_wait_for_one_another() {
         let seen = Arc::new(Seen::default());
-        let mut live = Live::new(seen.clone());
+        let mut live = Live::new(seen.clone(), CancellationToken::new());
         assert_eq!(live.due(), None);
         live.push(Stream::Stderr, b"e1");
         live.push(Stream::Stdout, b"o1\xe2");
@@ -221,7 +232,10 @@ mod tests {
         assert_eq!(seen.take(), []);
         live.flush();
         assert_eq!(live.due(), None);
-        assert_eq!(seen.take(), [(ERR, "e1e2".to_owned()), (OUT, "o1".to_owned())]);
+        assert_eq!(
+            seen.take(),
+            [(ERR, "e1e2".to_owned()), (OUT, "o1".to_owned())]
+        );
         live.push(Stream::Stdout, b"\x82\xac");
         live.finish();
         assert_eq!(seen.take(), [(OUT, "€".to_owned())]);
@@ -230,24 +244,62 @@ mod tests {
         assert_eq!((seen.take(), live.due()), (vec![], None));
     }
 
+    /// Cancels at the first piece.
+    struct Impatient(CancellationToken, Mutex<usize>);
+
+    impl Progress for Impatient {
+        fn output(&self, _: ProgressStream, _: &str) {
+            *self.1.lock().unwrap() += 1;
+            self.0.cancel();
+        }
+
+        fn status(&self, _: &str) {
+            self.output(ProgressStream::Status, "");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_shown_after_a_cancel() {
+        let cancel = CancellationToken::new();
+        let progress = Arc::new(Impatient(cancel.clone(), Mutex::default()));
+        let mut live = Live::new(progress.clone(), cancel);
+        live.push(Stream::Stdout, &vec![b'x'; 4 * PIECE_BYTES]);
+        live.push(Stream::Stderr, b"more");
+        live.flush();
+        live.finish();
+        assert_eq!(*progress.1.lock().unwrap(), 1);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_flood_becomes_a_size() {
         let seen = Arc::new(Seen::default());
-        let mut live = Live::new(seen.clone());
+        let mut live = Live::new(seen.clone(), CancellationToken::new());
         let chunk = "é".repeat(32 << 10);
         for _ in 0..20 {
             live.push(Stream::Stdout, chunk.as_bytes());
         }
         let pieces = seen.take();
-        assert_eq!(pieces.iter().map(|(_, text)| text.len()).sum::<usize>(), COMMAND_LIVE_BYTES);
-        assert!(pieces.iter().all(|(stream, text)| *stream == OUT && text.len() == PIECE_BYTES));
+        assert_eq!(
+            pieces.iter().map(|(_, text)| text.len()).sum::<usize>(),
+            COMMAND_LIVE_BYTES
+        );
+        assert!(
+            pieces
+                .iter()
+                .all(|(stream, text)| *stream == OUT && text.len() == PIECE_BYTES)
+        );
         assert!(live.due().is_some());
         live.flush();
         live.push(Stream::Stdout, b"more");
         assert_eq!(live.due(), Some(Instant::now() + STATUS_INTERVAL));
         live.flush();
         let total = 20 * chunk.len();
-        let status = |n: usize| (None, format!("{n} bytes of output so far; no longer shown as text"));
+        let status = |n: usize| {
+            (
+                None,
+                format!("{n} bytes of output so far; no longer shown as text"),
+            )
+        };
         assert_eq!(seen.take(), [status(total), status(total + 4)]);
     }
 }

@@ -1,8 +1,8 @@
 //! The raw output of one command on the disk: its beginning, and of a very long one the end. Blocking.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Take};
 use std::io::Read as _;
+use std::io::{self, Seek, SeekFrom, Take};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,10 @@ pub(super) struct Caps {
 
 impl Default for Caps {
     fn default() -> Self {
-        Self { head_bytes: COMMAND_LOG_HEAD_BYTES, tail_bytes: COMMAND_LOG_TAIL_BYTES }
+        Self {
+            head_bytes: COMMAND_LOG_HEAD_BYTES,
+            tail_bytes: COMMAND_LOG_TAIL_BYTES,
+        }
     }
 }
 
@@ -42,7 +45,12 @@ impl Log {
         }
         fs::write_private(path, b"")?;
         let file = fs::create_private_file(path)?;
-        Ok(Self { file, path: path.to_owned(), caps, n_bytes: 0 })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            caps,
+            n_bytes: 0,
+        })
     }
 
     /// Adds output.
@@ -52,7 +60,9 @@ impl Log {
             let (place, room) = self.place();
             let n = rest.len().min(usize::try_from(room).unwrap_or(usize::MAX));
             let (piece, after) = rest.split_at(n);
-            self.file.write_all_at(piece, place).map_err(|source| FsError::new("write", &self.path, source))?;
+            self.file
+                .write_all_at(piece, place)
+                .map_err(|source| FsError::new("write", &self.path, source))?;
             self.n_bytes += n as u64;
             rest = after;
         }
@@ -61,12 +71,16 @@ impl Log {
 
     /// How much was dropped between beginning and end.
     pub(super) fn gap_bytes(&self) -> u64 {
-        self.n_bytes.saturating_sub(self.caps.head_bytes + self.caps.tail_bytes)
+        self.n_bytes
+            .saturating_sub(self.caps.head_bytes + self.caps.tail_bytes)
     }
 
     /// Puts the parts of a log with a gap in their order, in a new file that takes the place of the old one.
     pub(super) fn straighten(mut self) -> Result<(), FsError> {
-        let Caps { head_bytes, tail_bytes } = self.caps;
+        let Caps {
+            head_bytes,
+            tail_bytes,
+        } = self.caps;
         let oldest = head_bytes + self.n_bytes.saturating_sub(head_bytes) % tail_bytes;
         if self.gap_bytes() == 0 || oldest == head_bytes {
             return Ok(());
@@ -76,13 +90,20 @@ impl Log {
         let new_path = PathBuf::from(name);
         fs::write_private(&new_path, b"")?;
         let mut new = fs::create_private_file(&new_path)?;
-        let parts = [(0, head_bytes), (oldest, head_bytes + tail_bytes - oldest), (head_bytes, oldest - head_bytes)];
-        let copy = |(start, n_bytes): (u64, u64), file: &mut File, new: &mut File| -> io::Result<()> {
-            file.seek(SeekFrom::Start(start))?;
-            let mut part: Take<&mut File> = file.take(n_bytes);
-            io::copy(&mut part, new).map(drop)
-        };
-        let copied = parts.into_iter().try_for_each(|part| copy(part, &mut self.file, &mut new));
+        let parts = [
+            (0, head_bytes),
+            (oldest, head_bytes + tail_bytes - oldest),
+            (head_bytes, oldest - head_bytes),
+        ];
+        let copy =
+            |(start, n_bytes): (u64, u64), file: &mut File, new: &mut File| -> io::Result<()> {
+                file.seek(SeekFrom::Start(start))?;
+                let mut part: Take<&mut File> = file.take(n_bytes);
+                io::copy(&mut part, new).map(drop)
+            };
+        let copied = parts
+            .into_iter()
+            .try_for_each(|part| copy(part, &mut self.file, &mut new));
         let replaced = copied
             .map_err(|source| FsError::new("write", &new_path, source))
             .and_then(|()| fs::rename(&new_path, &self.path));
@@ -95,7 +116,10 @@ impl Log {
 
     /// Where the next byte goes, and how many fit from there on.
     fn place(&self) -> (u64, u64) {
-        let Caps { head_bytes, tail_bytes } = self.caps;
+        let Caps {
+            head_bytes,
+            tail_bytes,
+        } = self.caps;
         match self.n_bytes.checked_sub(head_bytes) {
             None => (self.n_bytes, head_bytes - self.n_bytes),
             Some(beyond) => {
@@ -107,6 +131,7 @@ impl Log {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests look at real files")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
@@ -115,7 +140,10 @@ mod tests {
     #[test]
     fn beginning_and_end_are_kept_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let caps = Caps { head_bytes: 4, tail_bytes: 6 };
+        let caps = Caps {
+            head_bytes: 4,
+            tail_bytes: 6,
+        };
         for n_bytes in 0..40usize {
             let path = dir.path().join(format!("results/{n_bytes}.log"));
             let whole: Vec<u8> = (0..n_bytes).map(|n| b'0' + n as u8).collect();
@@ -126,12 +154,18 @@ mod tests {
             let gap = n_bytes.saturating_sub(10);
             assert_eq!(log.gap_bytes(), gap as u64);
             log.straighten().unwrap();
-            let expected = if gap == 0 { whole } else { [&whole[..4], &whole[n_bytes - 6..]].concat() };
+            let expected = if gap == 0 {
+                whole
+            } else {
+                [&whole[..4], &whole[n_bytes - 6..]].concat()
+            };
             assert_eq!(std::fs::read(&path).unwrap(), expected, "{n_bytes}");
             let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
             assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         }
-        let n_files = std::fs::read_dir(dir.path().join("results")).unwrap().count();
+        let n_files = std::fs::read_dir(dir.path().join("results"))
+            .unwrap()
+            .count();
         assert_eq!(n_files, 40);
     }
 

@@ -93,6 +93,8 @@ impl Shell {
 impl fmt::Debug for Shell {
     /// Without the environment, which may hold what is nobody's business.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shell").field("program", &self.program).finish_non_exhaustive()
+        f.debug_struct("Shell")
+            .field("program", &self.program)
+            .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,8 @@ use longshore_protocol::value::display::Display;
 
 use super::capture::Shown;
 use super::spill::Kept;
-use crate::kernel::limits::DISPLAY_BYTES;
+use super::utf8::{cut_after, cut_before};
+use crate::kernel::limits::{COMMAND_TIMEOUT_MAX, DISPLAY_BYTES};
 use crate::os::process::{Exit, Status};
 use crate::tool::Outcome;
 
@@ -73,7 +74,8 @@ impl Report {
         let model_text = with_lines(&output, model_lines);
         // Exit code and signal have fields of their own.
         let display_line = told.filter(|_| !matches!(self.ending, Ending::Exited(_)));
-        let (text, is_display_cut) = cut_middle(with_lines(&output, notes.iter().chain(&display_line)));
+        let (text, is_display_cut) =
+            cut_middle(with_lines(&output, notes.iter().chain(&display_line)));
         let display = Display::CommandOutput {
             text,
             exit_code: self.exit.and_then(|exit| match exit.status {
@@ -83,7 +85,11 @@ impl Report {
             signal: self.exit.and_then(|exit| exit.status.signal_name()),
             truncated: truncated || is_display_cut,
         };
-        Outcome { is_error, truncated, ..Outcome::text(model_text).with_display(display) }
+        Outcome {
+            is_error,
+            truncated,
+            ..Outcome::text(model_text).with_display(display)
+        }
     }
 
     /// Lines beside the output that do not make it a failure.
@@ -92,9 +98,15 @@ impl Report {
         let survivors = match left_running {
             0 => None,
             1 => Some("1 background process that the command left running was ended.".to_owned()),
-            n => Some(format!("{n} background processes that the command left running were ended.")),
+            n => Some(format!(
+                "{n} background processes that the command left running were ended."
+            )),
         };
-        self.timeout_note.clone().into_iter().chain(survivors).collect()
+        self.timeout_note
+            .clone()
+            .into_iter()
+            .chain(survivors)
+            .collect()
     }
 
     /// How it failed; `None` where it did not.
@@ -113,19 +125,25 @@ impl Report {
                 )),
                 Status::Unknown => Some("It is unknown how the command ended.".to_owned()),
             },
+            Ending::TimedOut { limit } if limit < COMMAND_TIMEOUT_MAX => Some(format!(
+                "The command was killed by timeout ({} s). If it needs longer, give a larger `timeout`.",
+                limit.as_secs()
+            )),
             Ending::TimedOut { limit } => Some(format!(
-                "The command was killed by timeout ({} s). If it needs longer, give a larger `timeout`; do not run \
-                 again what would never end by itself.",
+                "The command was killed by timeout ({} s), which is the longest there is.",
                 limit.as_secs()
             )),
             Ending::Flooded { limit_bytes } => Some(format!(
                 "The command was killed because it wrote more than {limit_bytes} bytes, the most a command may write. \
                  Redirect its output to a file and look at parts of it, or have it write less."
             )),
-            Ending::Interrupted { is_over: true } => Some("The command was interrupted by user.".to_owned()),
-            Ending::Interrupted { is_over: false } => {
-                Some("The command was interrupted by user; its processes are still being ended.".to_owned())
+            Ending::Interrupted { is_over: true } => {
+                Some("The command was interrupted by user.".to_owned())
             }
+            Ending::Interrupted { is_over: false } => Some(
+                "The command was interrupted by user; its processes are still being ended."
+                    .to_owned(),
+            ),
         }
     }
 
@@ -137,11 +155,17 @@ impl Report {
             format!("output_size_bytes: {}", self.total_bytes),
         ];
         if kept.gap_bytes > 0 {
-            lines.push(format!("log_gap_bytes: {} (between the beginning and the end kept there)", kept.gap_bytes));
+            lines.push(format!(
+                "log_gap_bytes: {} (between the beginning and the end kept there)",
+                kept.gap_bytes
+            ));
         }
         lines.push(match &kept.problem {
             Some(problem) => format!("log_incomplete: {problem}"),
-            None => "next_step: if you need more of the output, read the file at output_path in pages.".to_owned(),
+            None => {
+                "next_step: if you need more of the output, read the file at output_path in pages."
+                    .to_owned()
+            }
         });
         Some(lines.join("\n"))
     }
@@ -167,8 +191,8 @@ fn cut_middle(text: String) -> (String, bool) {
     }
     let room = DISPLAY_BYTES - MARK.len();
     let head_bytes = room * DISPLAY_HEAD_PERCENT / 100;
-    let head = &text[..text.floor_char_boundary(head_bytes)];
-    let tail = &text[text.ceil_char_boundary(text.len() - (room - head_bytes))..];
+    let head = &text[..cut_before(&text, head_bytes)];
+    let tail = &text[cut_after(&text, text.len() - (room - head_bytes))..];
     ([head, MARK, tail].concat(), true)
 }
 
@@ -180,7 +204,11 @@ mod tests {
     use crate::kernel::message::Part;
 
     fn exit(status: Status) -> Exit {
-        Exit { status, stopped: false, left_running: 0 }
+        Exit {
+            status,
+            stopped: false,
+            left_running: 0,
+        }
     }
 
     fn report(ending: Ending, text: &str) -> Report {
@@ -199,7 +227,9 @@ mod tests {
     }
 
     fn text(outcome: &Outcome) -> &str {
-        let [Part::Text(text)] = outcome.output.as_slice() else { panic!("{outcome:?}") };
+        let [Part::Text(text)] = outcome.output.as_slice() else {
+            panic!("{outcome:?}")
+        };
         text
     }
 
@@ -209,19 +239,80 @@ mod tests {
         let limit = Duration::from_secs(3);
         for (ending, output, expected, is_error) in [
             (exited(Status::Code(0)), "out\n", "out\n", false),
-            (exited(Status::Code(0)), "", "The command succeeded without output.", false),
-            (exited(Status::Code(7)), "out", "out\nThe command failed with exit code 7.", true),
-            (exited(Status::Code(7)), "", "The command failed with exit code 7.", true),
-            (exited(Status::Signal(9)), "", "The command was killed by SIGKILL (exit code 137).", true),
-            (exited(Status::Unknown), "", "It is unknown how the command ended.", true),
-            (Ending::TimedOut { limit }, "a\n", "a\nThe command was killed by timeout (3 s). If", true),
-            (Ending::Flooded { limit_bytes: 9 }, "a\n", "a\nThe command was killed because it wrote more than 9", true),
-            (Ending::Interrupted { is_over: true }, "a", "a\nThe command was interrupted by user.", true),
-            (Ending::Interrupted { is_over: false }, "", "The command was interrupted by user; its", true),
+            (
+                exited(Status::Code(0)),
+                "",
+                "The command succeeded without output.",
+                false,
+            ),
+            (
+                exited(Status::Code(7)),
+                "out",
+                "out\nThe command failed with exit code 7.",
+                true,
+            ),
+            (
+                exited(Status::Code(7)),
+                "",
+                "The command failed with exit code 7.",
+                true,
+            ),
+            (
+                exited(Status::Signal(9)),
+                "",
+                "The command was killed by SIGKILL (exit code 137).",
+                true,
+            ),
+            (
+                exited(Status::Unknown),
+                "",
+                "It is unknown how the command ended.",
+                true,
+            ),
+            (
+                Ending::TimedOut { limit },
+                "a\n",
+                "a\nThe command was killed by timeout (3 s). If",
+                true,
+            ),
+            (
+                Ending::TimedOut {
+                    limit: COMMAND_TIMEOUT_MAX,
+                },
+                "",
+                "The command was killed by timeout (300 s), which is the longest there is.",
+                true,
+            ),
+            (
+                Ending::Flooded { limit_bytes: 9 },
+                "a\n",
+                "a\nThe command was killed because it wrote more than 9",
+                true,
+            ),
+            (
+                Ending::Interrupted { is_over: true },
+                "a",
+                "a\nThe command was interrupted by user.",
+                true,
+            ),
+            (
+                Ending::Interrupted { is_over: false },
+                "",
+                "The command was interrupted by user; its",
+                true,
+            ),
         ] {
             let outcome = report(ending, output).into_outcome();
-            assert!(text(&outcome).starts_with(expected), "{ending:?}: {}", text(&outcome));
-            assert_eq!((outcome.is_error, outcome.truncated), (is_error, false), "{ending:?}");
+            assert!(
+                text(&outcome).starts_with(expected),
+                "{ending:?}: {}",
+                text(&outcome)
+            );
+            assert_eq!(
+                (outcome.is_error, outcome.truncated),
+                (is_error, false),
+                "{ending:?}"
+            );
         }
     }
 
@@ -229,7 +320,11 @@ mod tests {
     fn everything_at_once_in_its_order() {
         let mut ended = exit(Status::Code(1));
         ended.left_running = 2;
-        let kept = Kept { path: PathBuf::from("/r/x.log"), gap_bytes: 5, problem: None };
+        let kept = Kept {
+            path: PathBuf::from("/r/x.log"),
+            gap_bytes: 5,
+            problem: None,
+        };
         let outcome = Report {
             kept: Some(kept),
             total_bytes: 900,
@@ -245,9 +340,23 @@ mod tests {
              next_step: if you need more of the output, read the file at output_path in pages.\n\
              The command failed with exit code 1."
         );
-        let Some(Display::CommandOutput { text, exit_code, signal, truncated }) = outcome.display else { panic!() };
-        assert_eq!(text, "head\nclamped\n2 background processes that the command left running were ended.");
-        assert_eq!((exit_code, signal, truncated, outcome.truncated), (Some(1), None, true, true));
+        let Some(Display::CommandOutput {
+            text,
+            exit_code,
+            signal,
+            truncated,
+        }) = outcome.display
+        else {
+            panic!()
+        };
+        assert_eq!(
+            text,
+            "head\nclamped\n2 background processes that the command left running were ended."
+        );
+        assert_eq!(
+            (exit_code, signal, truncated, outcome.truncated),
+            (Some(1), None, true, true)
+        );
     }
 
     #[test]

@@ -20,7 +20,12 @@ pub(super) struct Ring {
 impl Ring {
     /// An empty ring; memory is taken as it fills.
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self { bytes: VecDeque::new(), runs: VecDeque::new(), max_bytes, start: 0 }
+        Self {
+            bytes: VecDeque::new(),
+            runs: VecDeque::new(),
+            max_bytes,
+            start: 0,
+        }
     }
 
     /// Where the oldest byte stands in the whole output.
@@ -88,7 +93,10 @@ mod tests {
     use super::*;
 
     fn content(ring: &mut Ring) -> (u64, Vec<(Stream, String)>) {
-        let pieces = ring.pieces().map(|(stream, piece)| (stream, String::from_utf8(piece.to_vec()).unwrap())).collect();
+        let pieces = ring
+            .pieces()
+            .map(|(stream, piece)| (stream, String::from_utf8(piece.to_vec()).unwrap()))
+            .collect();
         (ring.start(), pieces)
     }
 
@@ -98,21 +106,47 @@ mod tests {
         ring.push(Stream::Stdout, b"abc");
         ring.push(Stream::Stdout, b"d");
         ring.push(Stream::Stderr, b"EF");
-        assert_eq!(content(&mut ring), (0, vec![(Stream::Stdout, "abcd".into()), (Stream::Stderr, "EF".into())]));
+        assert_eq!(
+            content(&mut ring),
+            (
+                0,
+                vec![
+                    (Stream::Stdout, "abcd".into()),
+                    (Stream::Stderr, "EF".into())
+                ]
+            )
+        );
         ring.push(Stream::Stdout, b"gh");
         assert_eq!(
             content(&mut ring),
-            (2, vec![(Stream::Stdout, "cd".into()), (Stream::Stderr, "EF".into()), (Stream::Stdout, "gh".into())])
+            (
+                2,
+                vec![
+                    (Stream::Stdout, "cd".into()),
+                    (Stream::Stderr, "EF".into()),
+                    (Stream::Stdout, "gh".into())
+                ]
+            )
         );
         ring.push(Stream::Stderr, b"0123456789");
-        assert_eq!(content(&mut ring), (12, vec![(Stream::Stderr, "456789".into())]));
+        assert_eq!(
+            content(&mut ring),
+            (12, vec![(Stream::Stderr, "456789".into())])
+        );
     }
 
     #[test]
     fn alternation_is_bounded_too() {
         let mut ring = Ring::new(1 << 20);
         for n in 0..2 * MAX_RUNS {
-            ring.push(if n % 2 == 0 { Stream::Stdout } else { Stream::Stderr }, b"x");
+            ring.push(
+                if n % 2 == 0 {
+                    Stream::Stdout
+                } else {
+                    Stream::Stderr
+                },
+                b"x",
+            );
         }
         assert_eq!((ring.runs.len(), ring.bytes.len()), (MAX_RUNS, MAX_RUNS));
         assert_eq!(ring.start(), MAX_RUNS as u64);

@@ -58,12 +58,12 @@ impl Job {
         let deadline = Instant::now() + self.time_limit;
         let running = match self.spawn(&task_id).await {
             Ok(running) => running,
-            Err(error) => return Outcome::failed(self.describe(&error)),
+            Err(error) => return Outcome::failed(not_run(&error)),
         };
         let pump = Pump {
             running,
             capture: Capture::new(cx.results_dir.join(format!("{task_id}.log"))),
-            live: Live::new(Arc::clone(&cx.progress)),
+            live: Live::new(Arc::clone(&cx.progress), cx.cancel.clone()),
             stop: None,
         };
         pump.run(self, &cx, deadline).await
@@ -74,7 +74,10 @@ impl Job {
         if !program.is_absolute() {
             return Err(SpawnError::Program {
                 program: program.clone(),
-                source: std::io::Error::new(std::io::ErrorKind::NotFound, "it is not in PATH and not an absolute path"),
+                source: std::io::Error::new(
+                    std::io::ErrorKind::NotFound,
+                    "it is not in PATH and not an absolute path",
+                ),
             });
         }
         // What looks like an option to the shell is none.
@@ -88,18 +91,6 @@ impl Job {
             .mark(task_id)
             .drop_grace(self.shell.grace);
         self.shell.processes.spawn(command).await
-    }
-
-    fn describe(&self, error: &SpawnError) -> String {
-        let advice = match error {
-            SpawnError::Cwd { .. } => " Give an existing directory as `cwd`.",
-            SpawnError::Program { .. } => " There is no shell to run commands with; tell the user (setting shell.path).",
-            SpawnError::System { source } if source.kind() == std::io::ErrorKind::ArgumentListTooLong => {
-                " Write long text to a file first and use it from there."
-            }
-            SpawnError::System { .. } | SpawnError::Closed => "",
-        };
-        format!("The command was not run: {error}.{advice}")
     }
 }
 
@@ -144,17 +135,29 @@ impl Pump {
             None => self.live.finish(),
             Some(_) => self.live.stop(),
         }
-        let read_error = self.running.take_read_error().map(|error| error.to_string());
+        let read_error = self
+            .running
+            .take_read_error()
+            .map(|error| error.to_string());
         // From here on the processes are on their own: a stop that was asked for goes on without us.
         drop(self.running);
         let ending = match (self.stop, exit) {
             // It had ended by itself before the stop reached it.
             (_, Some(exit)) if !exit.stopped => Ending::Exited(exit),
-            (Some(Stop::Timeout), _) => Ending::TimedOut { limit: job.time_limit },
+            (Some(Stop::Timeout), _) => Ending::TimedOut {
+                limit: job.time_limit,
+            },
             (Some(Stop::Flood { limit_bytes }), _) => Ending::Flooded { limit_bytes },
-            (Some(Stop::Cancel) | None, _) => Ending::Interrupted { is_over: exit.is_some() },
+            (Some(Stop::Cancel) | None, _) => Ending::Interrupted {
+                is_over: exit.is_some(),
+            },
         };
-        let Captured { shown, total_bytes, is_whole, spill } = self.capture.finish();
+        let Captured {
+            shown,
+            total_bytes,
+            is_whole,
+            spill,
+        } = self.capture.finish();
         let kept = match spill {
             Some(spill) if is_whole => {
                 spill.discard().await;
@@ -164,7 +167,16 @@ impl Pump {
             None => None,
         };
         let timeout_note = job.timeout_note;
-        Report { ending, exit, shown, total_bytes, kept, timeout_note, read_error }.into_outcome()
+        Report {
+            ending,
+            exit,
+            shown,
+            total_bytes,
+            kept,
+            timeout_note,
+            read_error,
+        }
+        .into_outcome()
     }
 
     fn take(&mut self, chunk: &Chunk, shell: &Shell) {
@@ -187,6 +199,23 @@ impl Pump {
         self.live.stop();
         self.stop.get_or_insert(reason);
     }
+}
+
+/// Why nothing was run, for the model.
+fn not_run(error: &SpawnError) -> String {
+    let advice = match error {
+        SpawnError::Cwd { .. } => " Give an existing directory as `cwd`.",
+        SpawnError::Program { .. } => {
+            " There is no shell to run commands with; tell the user (setting shell.path)."
+        }
+        SpawnError::System { source }
+            if source.kind() == std::io::ErrorKind::ArgumentListTooLong =>
+        {
+            " Write long text to a file first and use it from there."
+        }
+        SpawnError::System { .. } | SpawnError::Closed => "",
+    };
+    format!("The command was not run: {error}.{advice}")
 }
 
 /// Finishes a log. A disk that hangs must not make a cancelled call hang.

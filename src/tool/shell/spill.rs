@@ -12,6 +12,7 @@ use crate::os::{blocking, fs};
 /// A log and what is still to be written to it. Its owner must poll [`Self::advance`] for anything to happen.
 pub(super) struct Spill {
     path: PathBuf,
+    caps: Caps,
     queue: Vec<u8>,
     writer: Writer,
     /// Whether more is taken.
@@ -21,6 +22,7 @@ pub(super) struct Spill {
 enum Writer {
     Idle(Option<Log>),
     Busy(BoxFuture<'static, Result<Log, String>>),
+    Ending(BoxFuture<'static, Kept>),
     Failed(String),
 }
 
@@ -37,8 +39,14 @@ pub(super) struct Kept {
 
 impl Spill {
     /// A log to be; the file is made by the first write.
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, queue: Vec::new(), writer: Writer::Idle(None), is_open: true }
+    pub(super) fn new(path: PathBuf, caps: Caps) -> Self {
+        Self {
+            path,
+            caps,
+            queue: Vec::new(),
+            writer: Writer::Idle(None),
+            is_open: true,
+        }
     }
 
     /// Whether more output should be taken from the command.
@@ -86,28 +94,41 @@ impl Spill {
     /// Writes what is queued and puts the log in order.
     ///
     /// # Cancel safety
-    /// When dropped, the rest of the queue may be lost; [`Self::abandon`] then tells so.
+    /// Can be dropped and called again. Where it is not, [`Self::abandon`] tells that the log is incomplete.
     pub(super) async fn finish(&mut self) -> Kept {
         while self.is_writing() {
             self.advance().await;
         }
-        let path = self.path.clone();
-        let (gap_bytes, problem) = match std::mem::replace(&mut self.writer, Writer::Idle(None)) {
-            Writer::Idle(Some(log)) => {
-                let gap_bytes = log.gap_bytes();
-                let straightened = blocking::run(move || log.straighten()).await;
-                (gap_bytes, straightened.err().map(|error| error.to_string()))
+        match &mut self.writer {
+            Writer::Idle(log) => {
+                let Some(log) = log.take() else {
+                    return self.kept(None);
+                };
+                let kept = self.kept(None);
+                let end = blocking::run(move || Kept {
+                    gap_bytes: log.gap_bytes(),
+                    problem: log.straighten().err().map(|error| error.to_string()),
+                    ..kept
+                });
+                self.writer = Writer::Ending(end.boxed());
             }
-            Writer::Failed(problem) => (0, Some(problem)),
-            Writer::Idle(None) | Writer::Busy(_) => (0, None),
+            Writer::Failed(problem) => {
+                let problem = problem.clone();
+                return self.kept(Some(problem));
+            }
+            Writer::Busy(_) | Writer::Ending(_) => {}
+        }
+        let Writer::Ending(end) = &mut self.writer else {
+            return self.kept(None);
         };
-        Kept { path, gap_bytes, problem }
+        let kept = end.await;
+        self.writer = Writer::Idle(None);
+        kept
     }
 
     /// Leaves the log as it is.
     pub(super) fn abandon(self) -> Kept {
-        let problem = Some("it was not written to its end".to_owned());
-        Kept { path: self.path, gap_bytes: 0, problem }
+        self.kept(Some("it was not written to its end".to_owned()))
     }
 
     /// Removes the log: it turned out that nobody needs it.
@@ -122,6 +143,14 @@ impl Spill {
         }
     }
 
+    fn kept(&self, problem: Option<String>) -> Kept {
+        Kept {
+            path: self.path.clone(),
+            gap_bytes: 0,
+            problem,
+        }
+    }
+
     fn start_write(&mut self) {
         if self.queue.is_empty() {
             return;
@@ -129,11 +158,11 @@ impl Spill {
         if let Writer::Idle(log) = &mut self.writer {
             let log = log.take();
             let bytes = std::mem::take(&mut self.queue);
-            let path = self.path.clone();
+            let (path, caps) = (self.path.clone(), self.caps);
             let write = blocking::run(move || {
                 let mut log = match log {
                     Some(log) => log,
-                    None => Log::create(&path, Caps::default()).map_err(|error| error.to_string())?,
+                    None => Log::create(&path, caps).map_err(|error| error.to_string())?,
                 };
                 log.append(&bytes).map_err(|error| error.to_string())?;
                 Ok(log)
@@ -144,6 +173,7 @@ impl Spill {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests look at real files")]
 mod tests {
     use super::*;
 
@@ -151,7 +181,7 @@ mod tests {
     async fn writes_in_order_and_holds_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r/x.log");
-        let mut spill = Spill::new(path.clone());
+        let mut spill = Spill::new(path.clone(), Caps::default());
         let mut expected = Vec::new();
         spill.push(b"first ");
         expected.extend_from_slice(b"first ");
@@ -162,7 +192,14 @@ mod tests {
         }
         // The first write is under way, the rest waits behind it.
         assert!(spill.is_writing() && !spill.has_room());
-        assert_eq!(spill.finish().await, Kept { path: path.clone(), gap_bytes: 0, problem: None });
+        assert_eq!(
+            spill.finish().await,
+            Kept {
+                path: path.clone(),
+                gap_bytes: 0,
+                problem: None
+            }
+        );
         assert!(spill.has_room());
         assert_eq!(std::fs::read(&path).unwrap(), expected);
         spill.discard().await;
@@ -174,10 +211,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let mut spill = Spill::new(file.join("x.log"));
+        let mut spill = Spill::new(file.join("x.log"), Caps::default());
         spill.push(b"a");
         spill.advance().await;
-        spill.push(&[b'b'; 1 << 20]);
+        spill.push(&vec![b'b'; 1 << 20]);
         assert!(spill.has_room() && !spill.is_writing());
         let kept = spill.finish().await;
         assert!(kept.problem.unwrap().contains("cannot create directory"));
@@ -187,11 +224,36 @@ mod tests {
     async fn a_closed_log_takes_no_more() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.log");
-        let mut spill = Spill::new(path.clone());
+        let mut spill = Spill::new(path.clone(), Caps::default());
         spill.push(b"a");
         spill.close();
         spill.push(b"b");
         spill.finish().await;
         assert_eq!(std::fs::read(&path).unwrap(), b"a");
+    }
+
+    #[tokio::test]
+    async fn an_end_that_was_not_waited_for_is_told_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.log");
+        let mut spill = Spill::new(
+            path.clone(),
+            Caps {
+                head_bytes: 2,
+                tail_bytes: 3,
+            },
+        );
+        spill.push(b"0123456789");
+        spill.advance().await;
+        assert_eq!(spill.finish().now_or_never(), None);
+        assert_eq!(
+            spill.finish().await,
+            Kept {
+                path: path.clone(),
+                gap_bytes: 5,
+                problem: None
+            }
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), b"01789");
     }
 }

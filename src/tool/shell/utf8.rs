@@ -28,7 +28,8 @@ impl Utf8 {
             if invalid.is_empty() {
                 continue;
             }
-            let may_continue = str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            let may_continue =
+                str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
             if may_continue && chunks.peek().is_none() {
                 self.pending = invalid.to_vec();
             } else {
@@ -40,8 +41,27 @@ impl Utf8 {
 
     /// What is left at the end of the stream.
     pub(super) fn finish(&mut self) -> &'static str {
-        if std::mem::take(&mut self.pending).is_empty() { "" } else { "\u{fffd}" }
+        if std::mem::take(&mut self.pending).is_empty() {
+            ""
+        } else {
+            "\u{fffd}"
+        }
     }
+}
+
+/// The last place at or before `at` where the text can be cut.
+pub(super) fn cut_before(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|place| text.is_char_boundary(*place))
+        .unwrap_or(0)
+}
+
+/// The first place at or after `at` where the text can be cut.
+pub(super) fn cut_after(text: &str, at: usize) -> usize {
+    (at..text.len())
+        .find(|place| text.is_char_boundary(*place))
+        .unwrap_or(text.len())
 }
 
 #[cfg(test)]
@@ -51,9 +71,23 @@ mod tests {
     /// Decodes with a cut after every `step` bytes.
     fn decode(bytes: &[u8], step: usize) -> String {
         let mut decoder = Utf8::default();
-        let mut text: String = bytes.chunks(step).map(|piece| decoder.push(piece).into_owned()).collect();
+        let mut text: String = bytes
+            .chunks(step)
+            .map(|piece| decoder.push(piece).into_owned())
+            .collect();
         text.push_str(decoder.finish());
         text
+    }
+
+    #[test]
+    fn cuts_are_between_characters() {
+        for (at, before, after) in [(0, 0, 0), (1, 1, 1), (2, 1, 4), (4, 4, 4), (9, 4, 4)] {
+            assert_eq!(
+                (cut_before("a€", at), cut_after("a€", at)),
+                (before, after),
+                "{at}"
+            );
+        }
     }
 
     #[test]

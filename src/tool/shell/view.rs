@@ -54,7 +54,12 @@ impl View {
     }
 
     /// Takes raw output and gives each line that ends in it.
-    pub(super) fn feed(&mut self, stream: Stream, bytes: &[u8], mut each_line: impl FnMut(Line<'_>)) {
+    pub(super) fn feed(
+        &mut self,
+        stream: Stream,
+        bytes: &[u8],
+        mut each_line: impl FnMut(Line<'_>),
+    ) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let newline = memchr::memchr(b'\n', rest);
@@ -123,7 +128,12 @@ impl Screen {
         self.line.clear();
         self.cursor = 0;
         self.n_chars = 0;
-        Line { text: rendered, n_chars, end, is_cut: n_cut > 0 }
+        Line {
+            text: rendered,
+            n_chars,
+            end,
+            is_cut: n_cut > 0,
+        }
     }
 
     fn erase_from(&mut self, place: usize) {
@@ -160,10 +170,15 @@ impl Perform for Screen {
         if !intermediates.is_empty() {
             return;
         }
-        let param = params.iter().next().and_then(|param| param.first()).copied().unwrap_or(0);
+        let param = params
+            .iter()
+            .next()
+            .and_then(|param| param.first())
+            .copied()
+            .unwrap_or(0);
         let count = usize::from(param.max(1));
         match (action, param) {
-            ('K', 0) | ('J', 0) => self.erase_from(self.cursor),
+            ('K' | 'J', 0) => self.erase_from(self.cursor),
             ('K', 1) => {
                 let end = self.cursor.min(self.line.len());
                 self.line[..end].fill(' ');
@@ -205,7 +220,10 @@ mod tests {
             ("longer text\r\x1b[2Kok\n", &["ok\n"]),
             ("abc\rx\n", &["xbc\n"]),
             ("ab\x08c\n", &["ac\n"]),
-            ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07t\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", &["red tlink\n"]),
+            (
+                "\x1b[1;31mred\x1b[0m \x1b]0;title\x07t\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n",
+                &["red tlink\n"],
+            ),
             ("\x1b]unfinished\nnext\n", &["\n", "next\n"]),
             ("\x1bPdata\x1b\\shown\x07\x0e\n", &["shown\n"]),
             ("\x1b[?25lhidden cursor\x1b[?25h\n", &["hidden cursor\n"]),
@@ -219,7 +237,10 @@ mod tests {
                 assert_eq!(lines(raw.as_bytes(), step), expected, "{raw:?} by {step}");
             }
         }
-        assert_eq!(lines(b"\xff\xfeabc\xe2", 1), ["\u{fffd}\u{fffd}abc\u{fffd}"]);
+        assert_eq!(
+            lines(b"\xff\xfeabc\xe2", 1),
+            ["\u{fffd}\u{fffd}abc\u{fffd}"]
+        );
     }
 
     #[test]
@@ -227,7 +248,10 @@ mod tests {
         let mut raw = "é".repeat(COMMAND_LINE_CHARS + 8000);
         raw.push('\n');
         let shown = lines(raw.as_bytes(), 4096);
-        let expected = format!("{}… [line cut: 8000 more characters]\n", "é".repeat(COMMAND_LINE_CHARS));
+        let expected = format!(
+            "{}… [line cut: 8000 more characters]\n",
+            "é".repeat(COMMAND_LINE_CHARS)
+        );
         assert_eq!(shown, [expected]);
         let exact = "x".repeat(COMMAND_LINE_CHARS);
         assert_eq!(lines(exact.as_bytes(), 4096), [exact]);
@@ -247,7 +271,9 @@ mod tests {
             (Stream::Stderr, b"31m!\n"),
         ];
         for (stream, piece) in pieces {
-            view.feed(stream, piece, |line| seen.push((line.text.to_owned(), line.end)));
+            view.feed(stream, piece, |line| {
+                seen.push((line.text.to_owned(), line.end));
+            });
         }
         assert_eq!(seen, [("aE€!\n".to_owned(), 7 + 12)]);
         assert!(view.finish().is_none());

@@ -1,0 +1,114 @@
+//! Loading a session from its journal, and giving what was left open the end it did not get.
+
+use std::sync::Arc;
+
+use longshore_protocol::error::ErrorKind;
+use longshore_protocol::id::{AgentId, SessionId, TurnId};
+use longshore_protocol::value::approval::AskResolution;
+use longshore_protocol::value::failure::Warning;
+use longshore_protocol::value::turn::{FinishReason, StopReason, TurnReason};
+use longshore_protocol::value::usage::Usage;
+
+use super::actor::{Actor, Parts};
+use super::command::SessionHandle;
+use super::deps::Deps;
+use super::journal::write::{self, Journal};
+use super::journal::storage_fault;
+use super::store::{self, Loaded};
+use crate::agent::state::{Open, UNKNOWN};
+use crate::kernel::event::DomainEvent;
+use crate::kernel::fault::Fault;
+use crate::kernel::message::Part;
+use crate::kernel::port::EventSink;
+use crate::store::append_log::AppendLog;
+
+/// Bad lines of a journal that are told one by one.
+const MAX_TOLD: usize = 20;
+
+impl Deps {
+    /// Loads a session. Blocking.
+    pub(super) fn resume(self: &Arc<Self>, id: &SessionId) -> Result<SessionHandle, Fault> {
+        let dir = self.store.find(id).ok_or_else(|| super::not_found(id))?;
+        let lock = store::lock(&dir, self.clock.now())?;
+        let opened = AppendLog::open(&write::path(&dir)).map_err(|error| storage_fault(error, &dir))?;
+        let loaded = store::load(id, &dir)?;
+        let Loaded { session, script, mut agent, model_state, open, last, next_turn, damage } = loaded;
+        let journal = Arc::new(self.journal(id, &dir, opened.log, last));
+        let torn = opened.torn.map(|torn| {
+            Warning::new("journal", format!("the last line was torn by a crash; its {} bytes were cut off", torn.n_bytes))
+        });
+        for warning in &damage {
+            tracing::warn!(session = %id, ?warning, "journal damage");
+        }
+        for warning in torn.into_iter().chain(damage.into_iter().take(MAX_TOLD)) {
+            journal.durable(&AgentId::main(), DomainEvent::Warning { warning })?;
+        }
+        close_open(&journal, &open)?;
+        for (model, state) in model_state {
+            if let Ok(client) = self.models.get(&model) {
+                client.restore(id, state);
+            }
+        }
+        if let Some(turn) = &open.turn {
+            tracing::info!(session = %id, %turn, "a turn that the last process left open was closed");
+            agent.interrupted = false;
+        }
+        Ok(Actor::begin(self, Parts { session, script, agent, journal, lock, dir, next_turn }))
+    }
+}
+
+/// Gives everything that the last process left open the end it did not get.
+fn close_open(journal: &Journal, open: &Open) -> Result<(), Fault> {
+    close_step(journal, open)?;
+    let ended = "the server ended while this turn was open; start it again where that is wanted";
+    for turn in open.turn.iter().chain(&open.queued) {
+        let error = Fault::new(ErrorKind::InternalError, ended).to_failure();
+        let event = DomainEvent::TurnEnded {
+            turn: turn.clone(),
+            reason: TurnReason::Failed,
+            stop: StopReason::Error,
+            error: Some(error),
+            usage: Usage::default(),
+            duration_ms: 0,
+        };
+        journal.durable(&AgentId::main(), event)?;
+    }
+    Ok(())
+}
+
+/// Ends the asks, the calls and the step that are open; the turn itself stays open.
+pub(super) fn close_step(journal: &Journal, open: &Open) -> Result<(), Fault> {
+    let main = AgentId::main();
+    for approval in &open.approvals {
+        let (approval, outcome) = (approval.clone(), AskResolution::Withdrawn);
+        let resolved = DomainEvent::ApprovalResolved { approval, outcome, option: None, feedback: None };
+        journal.durable(&main, resolved)?;
+    }
+    for question in &open.questions {
+        let resolved =
+            DomainEvent::QuestionResolved { question: question.clone(), outcome: AskResolution::Withdrawn };
+        journal.durable(&main, resolved)?;
+    }
+    let Some(turn) = &open.turn else { return Ok(()) };
+    for call in &open.calls {
+        journal.durable(&main, unknown(turn, call.clone()))?;
+    }
+    if let Some(step) = open.step {
+        let finish = FinishReason::Interrupted;
+        journal.durable(&main, DomainEvent::StepInterrupted { turn: turn.clone(), step, finish })?;
+    }
+    Ok(())
+}
+
+fn unknown(turn: &TurnId, call: longshore_protocol::id::ToolCallId) -> DomainEvent {
+    DomainEvent::ToolCompleted {
+        turn: turn.clone(),
+        call,
+        is_error: true,
+        output: vec![Part::text(UNKNOWN)],
+        note: None,
+        display: None,
+        duration_ms: 0,
+        truncated: false,
+    }
+}

@@ -1,0 +1,191 @@
+//! Sessions on fakes: events that are kept, hosts that answer by script, a home on the disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::session::{Mode, Session};
+use longshore_protocol::value::turn::WhenBusy;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use super::deps::{Deps, Loads, Running};
+use super::store::Store;
+use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
+use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
+use crate::config::values::Config;
+use crate::http::Http;
+use crate::kernel::event::{DomainEvent, Stamped};
+use crate::kernel::port::Publish;
+use crate::kernel::time::Timestamp;
+use crate::os::clock::FakeClock;
+use crate::os::env::Env;
+use crate::os::ids::SeededIds;
+use crate::os::process::Processes;
+use crate::provider::registry::{Registry, ScriptSources};
+use crate::tool::shell::Shell;
+
+/// A home, and what runs on it.
+pub(crate) struct Home {
+    dir: Arc<TempDir>,
+    pub(crate) ws: PathBuf,
+    pub(crate) events: Arc<Published>,
+    pub(crate) asks: Arc<FakeAsks>,
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) sessions: Sessions,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    pub(crate) fn with(config: Config) -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        Self::on(dir, config, 1)
+    }
+
+    /// Another server on the same home.
+    pub(crate) fn again(&self) -> Self {
+        Self::on(self.dir.clone(), Config::default(), 2)
+    }
+
+    fn on(dir: Arc<TempDir>, config: Config, seed: u64) -> Self {
+        let real = dir.path().canonicalize().unwrap();
+        let (events, asks) = (Arc::new(Published::default()), Arc::new(FakeAsks::default()));
+        let clock = Arc::new(FakeClock::default());
+        let env = Arc::new(Env::of([("HOME", real.join("user").into_os_string()), ("PATH", "/bin:/usr/bin".into())]));
+        let processes = Processes::new(None);
+        let http = Arc::new(Http::new(Arc::new(|| Timestamp(0))));
+        let scripts = ScriptSources {
+            env_script: None,
+            read: Arc::new(|path: &Path| std::fs::read_to_string(path)),
+            trace: None,
+        };
+        let home = real.join("home");
+        let sessions = Sessions::new(Deps {
+            models: Arc::new(Registry::new(&config, http, scripts)),
+            store: Arc::new(Store::new(&home)),
+            home,
+            publish: events.clone(),
+            asks: asks.clone(),
+            clock: clock.clone(),
+            ids: Arc::new(SeededIds::new(seed)),
+            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            env,
+            processes,
+            config: Arc::new(config),
+            file_locks: Arc::default(),
+            search: Arc::default(),
+            tasks: TaskTracker::new(),
+            running: Arc::<Running>::default(),
+            loaded: Loads::default(),
+        });
+        Self { ws: real.join("ws"), dir, events, asks, clock, sessions }
+    }
+
+    /// What a session with a script is made of: the scripted model, in yolo mode.
+    pub(crate) fn options(&self, script: &str) -> CreateOptions {
+        CreateOptions {
+            cwd: self.ws.clone(),
+            model: Some("demo".into()),
+            mode: Some(Mode::Yolo),
+            script: Some(format!("defaults: {{chunk: whole}}\n{script}")),
+            ..CreateOptions::default()
+        }
+    }
+
+    pub(crate) async fn create(&self, script: &str) -> (SessionHandle, Session) {
+        self.sessions.create(self.options(script)).await.unwrap()
+    }
+
+    pub(crate) fn dir_of(&self, session: &Session) -> PathBuf {
+        let real = self.dir.path().canonicalize().unwrap().join("home");
+        let dir = Store::new(real).find(&session.session_id);
+        dir.unwrap_or_else(|| panic!("no directory of {}", session.session_id))
+    }
+}
+
+pub(crate) fn input(text: &str) -> Vec<ContentPart> {
+    vec![ContentPart::Text { text: text.into() }]
+}
+
+/// Starts a turn and lets its events go.
+pub(crate) async fn start(handle: &SessionHandle, text: &str, when_busy: WhenBusy) -> Started {
+    let mut started = handle.start(input(text), when_busy).await.unwrap();
+    std::mem::take(&mut started.gate).release();
+    started
+}
+
+/// Runs a turn to its end.
+pub(crate) async fn run(handle: &SessionHandle, text: &str) -> TurnEnd {
+    let started = start(handle, text, WhenBusy::Reject).await;
+    within(handle.wait(started.turn)).await.unwrap()
+}
+
+/// Waits, but not for ever.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it hangs")
+}
+
+/// Keeps what was published.
+#[derive(Default)]
+pub(crate) struct Published {
+    events: Mutex<Vec<Arc<Stamped>>>,
+    changed: watch::Sender<usize>,
+}
+
+impl Publish for Published {
+    fn publish(&self, event: Arc<Stamped>) {
+        let mut events = self.events.lock().unwrap();
+        if let Some(seq) = event.seq {
+            let last = events.iter().rev().find(|other| other.session == event.session && other.seq.is_some());
+            let expected = last.map_or(seq, |last| last.seq.unwrap() + 1);
+            assert_eq!(seq, expected, "no gap, no repeat");
+        }
+        events.push(event);
+        let n = events.len();
+        drop(events);
+        self.changed.send_replace(n);
+    }
+}
+
+impl Published {
+    pub(crate) fn events(&self) -> Vec<Arc<Stamped>> {
+        self.events.lock().unwrap().clone()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.events().iter().map(|stamped| event_line(&stamped.event)).collect()
+    }
+
+    pub(crate) fn only(&self, words: &[&str]) -> Vec<String> {
+        self.lines().into_iter().filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
+    }
+
+    /// The texts of the inputs that began turns, by turn.
+    pub(crate) fn inputs(&self) -> Vec<String> {
+        self.events()
+            .iter()
+            .filter_map(|stamped| match &stamped.event {
+                DomainEvent::TurnStarted { turn, input, .. } => {
+                    Some(format!("{turn} {}", super::transcript::text_of(input).replace('\n', "|")))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(crate) async fn until(&self, wanted: &str) {
+        let mut changed = self.changed.subscribe();
+        let waiting = async {
+            while !self.lines().iter().any(|line| line == wanted) {
+                changed.changed().await.unwrap();
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        assert!(waited.is_ok(), "no {wanted}: {:#?}", self.lines());
+    }
+}

@@ -1,0 +1,449 @@
+//! How turns begin, wait and end in a session.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use longshore_protocol::error::ErrorKind;
+use longshore_protocol::id::{AgentId, TurnId};
+use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::session::{Status, WaitingFor};
+use longshore_protocol::value::turn::{Origin, StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
+use longshore_protocol::value::usage::Usage;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::actor::{Actor, answer};
+use super::command::{Command, Gate, Reply, Started, TurnEnd};
+use super::journal::write::Journal;
+use super::{past, resume, store};
+use crate::agent::context::input::convert;
+use crate::agent::turn::{TurnInput, TurnOutcome};
+use crate::agent::{Agent, Steers, TurnCx};
+use crate::kernel::event::DomainEvent;
+use crate::kernel::fault::Fault;
+use crate::kernel::port::EventSink;
+use crate::os::blocking;
+
+/// Ended turns that are remembered for `turn/wait`.
+const REMEMBERED_TURNS: usize = 64;
+
+/// What a turn's task gives back.
+#[derive(Debug)]
+pub(super) struct TurnDone {
+    /// The agent; absent where the task panicked.
+    agent: Option<Box<Agent>>,
+    outcome: TurnOutcome,
+    duration_ms: u64,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Turns that run, wait, and have ended.
+#[derive(Default)]
+pub(super) struct Turns {
+    running: Option<Running>,
+    queue: VecDeque<Waiting>,
+    /// Steers of a cancelled turn: they come before the next input.
+    carried: Vec<ContentPart>,
+    ended: VecDeque<TurnEnd>,
+    waiters: HashMap<TurnId, Vec<Reply<TurnEnd>>>,
+    /// Where it is told that the session is closed. Once there is one, no further turn begins.
+    pub(super) closing: Vec<Reply<()>>,
+}
+
+struct Running {
+    turn: TurnId,
+    cancel: CancellationToken,
+    steers: Arc<Steers>,
+}
+
+struct Waiting {
+    turn: TurnId,
+    origin: Origin,
+    input: Vec<ContentPart>,
+    gate: Option<oneshot::Receiver<()>>,
+}
+
+impl Turns {
+    /// The turn that runs.
+    pub(super) fn running(&self) -> Option<TurnId> {
+        self.running.as_ref().map(|running| running.turn.clone())
+    }
+
+    /// Those that wait, in order.
+    pub(super) fn queued(&self) -> Vec<TurnId> {
+        self.queue.iter().map(|waiting| waiting.turn.clone()).collect()
+    }
+
+    /// True where the session is to be closed and no turn runs any more.
+    pub(super) fn may_close(&self) -> bool {
+        !self.closing.is_empty() && self.running.is_none()
+    }
+}
+
+impl Actor {
+    pub(super) async fn start(&mut self, input: Vec<ContentPart>, when_busy: WhenBusy) -> Result<Started, Fault> {
+        convert(&input)?;
+        self.check_open()?;
+        let Some(running) = &self.turns.running else { return self.start_now(input, Origin::User).await };
+        match when_busy {
+            // A turn that is being cancelled ends soon: what comes now is meant for after it.
+            _ if running.cancel.is_cancelled() => self.enqueue(input),
+            WhenBusy::Queue => self.enqueue(input),
+            WhenBusy::Steer => {
+                running.steers.push(input);
+                Ok(Started { turn: running.turn.clone(), state: StartState::Steered, gate: Gate::default() })
+            }
+            WhenBusy::Reject => Err(Fault::new(
+                ErrorKind::SessionBusy,
+                "a turn is running; wait for it, cancel it, or send whenBusy: queue or steer",
+            )),
+        }
+    }
+
+    pub(super) async fn steer(&mut self, input: Vec<ContentPart>, when_idle: WhenIdle) -> Result<Started, Fault> {
+        convert(&input)?;
+        self.check_open()?;
+        match (&self.turns.running, when_idle) {
+            (Some(_), _) => self.start(input, WhenBusy::Steer).await,
+            (None, WhenIdle::Reject) => {
+                Err(Fault::new(ErrorKind::NoActiveTurn, "no turn is running that could be steered"))
+            }
+            (None, WhenIdle::Start) => self.start_now(input, Origin::Steer).await,
+        }
+    }
+
+    fn check_open(&self) -> Result<(), Fault> {
+        if self.turns.closing.is_empty() {
+            return Ok(());
+        }
+        Err(Fault::new(ErrorKind::SessionBusy, "the session is being closed; resume it once it is"))
+    }
+
+    async fn start_now(&mut self, input: Vec<ContentPart>, origin: Origin) -> Result<Started, Fault> {
+        self.check_model()?;
+        let (gate, released) = Gate::new();
+        let turn = self.new_turn();
+        self.begin_turn(Waiting { turn: turn.clone(), origin, input, gate: Some(released) }).await?;
+        Ok(Started { turn, state: StartState::Running, gate })
+    }
+
+    fn enqueue(&mut self, input: Vec<ContentPart>) -> Result<Started, Fault> {
+        let max = self.deps.config.limits.max_queued_turns;
+        if self.turns.queue.len() >= max {
+            return Err(Fault::new(
+                ErrorKind::LimitExceeded,
+                format!("{max} turns are waiting already; wait for some to end, or cancel some"),
+            )
+            .with("name", "max_queued_turns")
+            .with("value", max));
+        }
+        let turn = self.new_turn();
+        // Its event must not overtake the reply, so it is told by a task that waits for the reply.
+        let (gate, released) = Gate::new();
+        let (journal, told, shown) = (self.journal.clone(), turn.clone(), input.clone());
+        let (announced, gate_of_turn) = oneshot::channel();
+        self.notes.spawn(async move {
+            // A dropped gate is a released one.
+            let _ = released.await;
+            let event = DomainEvent::TurnQueued { turn: told, input: shown };
+            if let Err(fault) = journal.durable(&AgentId::main(), event) {
+                tracing::error!(%fault, "a queued turn could not be recorded");
+            }
+            let _ = announced.send(());
+        });
+        self.turns.queue.push_back(Waiting {
+            turn: turn.clone(),
+            origin: Origin::User,
+            input,
+            gate: Some(gate_of_turn),
+        });
+        Ok(Started { turn, state: StartState::Queued, gate })
+    }
+
+    pub(super) fn cancel(&mut self, turn: Option<&TurnId>) -> Result<bool, Fault> {
+        if let Some(running) = &self.turns.running
+            && turn.is_none_or(|turn| *turn == running.turn)
+        {
+            running.cancel.cancel();
+            return Ok(true);
+        }
+        let Some(turn) = turn else { return Ok(false) };
+        let Some(n) = self.turns.queue.iter().position(|waiting| waiting.turn == *turn) else {
+            return match self.turns.ended.iter().any(|end| end.turn == *turn) || self.was_begun(turn) {
+                true => Ok(false),
+                false => Err(turn_not_found(turn)),
+            };
+        };
+        if let Some(waiting) = self.turns.queue.remove(n) {
+            self.end_unbegun(waiting);
+        }
+        Ok(true)
+    }
+
+    /// A queued turn that will not begin.
+    fn end_unbegun(&mut self, waiting: Waiting) {
+        let end = TurnEnd {
+            turn: waiting.turn,
+            reason: TurnReason::Cancelled,
+            stop: StopReason::Cancelled,
+            text: String::new(),
+            usage: Usage::default(),
+            error: None,
+        };
+        // Its `turn/queued` may still wait for the reply to its starter; the end comes after it.
+        let (journal, recorded) = (self.journal.clone(), end.clone());
+        self.notes.spawn(async move {
+            if let Some(gate) = waiting.gate {
+                let _ = gate.await;
+            }
+            record_end(&journal, &recorded, 0);
+        });
+        self.tell_end(end);
+    }
+
+    pub(super) fn wait(&mut self, turn: TurnId, reply: Reply<TurnEnd>) {
+        if let Some(end) = self.turns.ended.iter().find(|end| end.turn == turn) {
+            return answer(reply, Ok(end.clone()));
+        }
+        let runs = self.turns.running.as_ref().is_some_and(|running| running.turn == turn)
+            || self.turns.queue.iter().any(|waiting| waiting.turn == turn);
+        if runs {
+            let waiters = self.turns.waiters.entry(turn).or_default();
+            waiters.retain(|waiter| !waiter.is_closed());
+            waiters.push(reply);
+        } else if self.was_begun(&turn) {
+            let store = self.deps.store.clone();
+            let id = self.session.session_id.clone();
+            self.deps.tasks.spawn(async move { answer(reply, past::ended_turn(&store, &id, turn).await) });
+        } else {
+            answer(reply, Err(turn_not_found(&turn)));
+        }
+    }
+
+    fn was_begun(&self, turn: &TurnId) -> bool {
+        let number = turn.as_str().strip_prefix('t').and_then(|digits| digits.parse::<u64>().ok());
+        number.is_some_and(|number| (1..self.next_turn).contains(&number))
+    }
+
+    fn new_turn(&mut self) -> TurnId {
+        let turn = TurnId::from(format!("t{}", self.next_turn));
+        self.next_turn += 1;
+        turn
+    }
+
+    /// Gives the agent to a task that runs a turn.
+    async fn begin_turn(&mut self, waiting: Waiting) -> Result<(), Fault> {
+        let Waiting { turn, origin, input, gate } = waiting;
+        let model = self.model()?;
+        let (workplace, abilities) = (self.workplace().await?, self.abilities());
+        // What was steered into a cancelled turn comes before what is said next.
+        let input = [self.turns.carried.as_slice(), &input].concat();
+        let parts = convert(&input)?;
+        let Some(mut agent) = self.agent.take() else {
+            return Err(Fault::new(ErrorKind::InternalError, "the session has lost its agent; close and resume it"));
+        };
+        self.turns.carried.clear();
+        let summary = super::summary(&input);
+        if self.session.title.is_empty() {
+            self.session.title.clone_from(&summary);
+        }
+        self.session.last_prompt = Some(summary);
+        self.session.turn_count += 1;
+        let (cancel, steers) = (CancellationToken::new(), Arc::new(Steers::default()));
+        let cx = TurnCx {
+            turn: turn.clone(),
+            cancel: cancel.clone(),
+            steers: steers.clone(),
+            model,
+            effort: self.session.thinking.as_deref().map(Into::into),
+            script: self.script.clone(),
+            mode: self.mode.subscribe(),
+            unattended: self.session.unattended,
+            limits: self.deps.config.turn.clone(),
+            workspace: workplace.workspace.clone(),
+            tools: workplace.tools(abilities),
+            rules: workplace.rules.clone(),
+            auto_ask_denies: self.deps.config.permission.auto_ask_denies,
+            approval_timeout: self.deps.config.permission.approval_timeout,
+            results_dir: self.dir.join("tool-results"),
+            surroundings: self.deps.surroundings(),
+            sink: self.journal.clone(),
+            asks: self.deps.asks.clone(),
+            board: self.board.clone(),
+            clock: self.deps.clock.clone(),
+        };
+        let (back, journal, clock) = (self.own_inbox.clone(), self.journal.clone(), self.deps.clock.clone());
+        let running = self.deps.running.clone();
+        self.deps.tasks.spawn(async move {
+            let _counted = running.enter();
+            if let Some(gate) = gate {
+                // A dropped gate is a released one.
+                let _ = gate.await;
+            }
+            let started = clock.elapsed();
+            let status =
+                DomainEvent::SessionStatus { status: Status::Running, waiting: WaitingFor::default() };
+            journal.live(&AgentId::main(), status);
+            let input = TurnInput { origin, shown: input, parts };
+            let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
+            let duration_ms = u64::try_from((clock.elapsed() - started).as_millis()).unwrap_or(u64::MAX);
+            let done = match ran {
+                Ok(outcome) => TurnDone { agent: Some(agent), outcome, duration_ms },
+                Err(_) => TurnDone { agent: None, outcome: panicked(), duration_ms },
+            };
+            if let Some(inbox) = back.upgrade() {
+                // The session is gone only at the very end of the process.
+                let _ = inbox.send(Command::Done(Box::new(done))).await;
+            }
+        });
+        self.board.set_status(Status::Running);
+        self.turns.running = Some(Running { turn, cancel, steers });
+        Ok(())
+    }
+
+    /// A turn's task has ended: say so, and begin what waits.
+    pub(super) async fn done(&mut self, done: TurnDone) {
+        let TurnDone { agent, outcome, duration_ms } = done;
+        let Some(running) = self.turns.running.take() else { return };
+        self.agent = match agent {
+            Some(agent) => Some(agent),
+            None => self.rescued().await,
+        };
+        let end = TurnEnd {
+            turn: running.turn,
+            reason: outcome.reason,
+            stop: outcome.stop,
+            text: outcome.text,
+            usage: outcome.usage,
+            error: outcome.error,
+        };
+        record_end(&self.journal, &end, duration_ms);
+        if let Some(agent) = &self.agent {
+            self.session.usage = agent.usage;
+            self.board.set_todos(agent.todos.clone());
+            self.board.set_context(agent.context.tokens());
+        }
+        let leftover: Vec<ContentPart> = running.steers.take().into_iter().flatten().collect();
+        if end.reason == TurnReason::Cancelled {
+            self.turns.carried.extend(leftover);
+        } else if !leftover.is_empty() && self.turns.closing.is_empty() {
+            let turn = self.new_turn();
+            let event = DomainEvent::TurnQueued { turn: turn.clone(), input: leftover.clone() };
+            if let Err(fault) = self.journal.durable(&AgentId::main(), event) {
+                tracing::error!(%fault, "a queued turn could not be recorded");
+            }
+            let steered = Waiting { turn, origin: Origin::Steer, input: leftover, gate: None };
+            self.turns.queue.push_front(steered);
+        }
+        self.tell_end(end);
+        self.begin_next().await;
+        if self.turns.running.is_none() {
+            self.board.set_status(Status::Idle);
+            let status = DomainEvent::SessionStatus { status: Status::Idle, waiting: WaitingFor::default() };
+            self.journal.live(&AgentId::main(), status);
+        }
+        self.settle();
+    }
+
+    async fn begin_next(&mut self) {
+        if !self.turns.closing.is_empty() {
+            return;
+        }
+        while let Some(waiting) = self.turns.queue.pop_front() {
+            let turn = waiting.turn.clone();
+            match self.begin_turn(waiting).await {
+                Ok(()) => return,
+                Err(fault) => {
+                    let end = TurnEnd {
+                        turn,
+                        reason: TurnReason::Failed,
+                        stop: StopReason::Error,
+                        text: String::new(),
+                        usage: Usage::default(),
+                        error: Some(fault.to_failure()),
+                    };
+                    record_end(&self.journal, &end, 0);
+                    self.tell_end(end);
+                }
+            }
+        }
+    }
+
+    /// What a panicked turn took with it is read from the journal again, and what it left open is closed.
+    async fn rescued(&self) -> Option<Box<Agent>> {
+        let (id, dir) = (self.session.session_id.clone(), self.dir.clone());
+        let loaded = match blocking::run(move || store::load(&id, &dir)).await {
+            Ok(loaded) => loaded,
+            Err(fault) => {
+                tracing::error!(%fault, "the agent could not be restored");
+                return None;
+            }
+        };
+        if let Err(fault) = resume::close_step(&self.journal, &loaded.open) {
+            tracing::error!(%fault, "what a panicked turn left open could not be closed");
+        }
+        let mut agent = loaded.agent;
+        agent.interrupted = false;
+        // Nobody knows any more; looking costs little.
+        agent.ran_commands = true;
+        Some(Box::new(agent))
+    }
+
+    /// Takes back what waits and cancels what runs.
+    pub(super) fn end_all_turns(&mut self) {
+        while let Some(waiting) = self.turns.queue.pop_front() {
+            self.end_unbegun(waiting);
+        }
+        if let Some(running) = &self.turns.running {
+            running.cancel.cancel();
+        }
+    }
+
+    fn tell_end(&mut self, end: TurnEnd) {
+        for waiter in self.turns.waiters.remove(&end.turn).unwrap_or_default() {
+            answer(waiter, Ok(end.clone()));
+        }
+        if self.turns.ended.len() == REMEMBERED_TURNS {
+            self.turns.ended.pop_front();
+        }
+        self.turns.ended.push_back(end);
+    }
+}
+
+/// Says that a turn has ended; hosts are told even where the journal can't take it.
+fn record_end(journal: &Journal, end: &TurnEnd, duration_ms: u64) {
+    let event = DomainEvent::TurnEnded {
+        turn: end.turn.clone(),
+        reason: end.reason,
+        stop: end.stop,
+        error: end.error.clone(),
+        usage: end.usage,
+        duration_ms,
+    };
+    if let Err(fault) = journal.durable(&AgentId::main(), event.clone()) {
+        tracing::error!(%fault, "the end of a turn could not be recorded");
+        journal.show_unkept(&AgentId::main(), event);
+    }
+}
+
+fn panicked() -> TurnOutcome {
+    let fault = Fault::new(ErrorKind::InternalError, "the turn ended by an internal error; the session goes on");
+    TurnOutcome {
+        reason: TurnReason::Failed,
+        stop: StopReason::Error,
+        error: Some(fault.to_failure()),
+        usage: Usage::default(),
+        text: String::new(),
+    }
+}
+
+fn turn_not_found(turn: &TurnId) -> Fault {
+    Fault::new(ErrorKind::TurnNotFound, format!("there is no turn {turn} in this session"))
+}
