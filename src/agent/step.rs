@@ -207,8 +207,13 @@ impl Agent {
                 extras: call.extras,
             })
             .collect();
-        let usage = answer.usage.unwrap_or_else(|| Usage { estimated: true, ..Usage::default() });
         let parts = answer.parts;
+        let usage = answer.usage.unwrap_or_else(|| Usage {
+            input_other: self.context.tokens(),
+            output: estimate_answer(&parts, &calls),
+            estimated: true,
+            ..Usage::default()
+        });
         let context_tokens = match usage.total() {
             0 => self.context.tokens() + estimate_answer(&parts, &calls),
             reported => reported,

@@ -37,7 +37,7 @@ const INBOX: usize = 64;
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
 /// What bears a session's id in the environment of its commands.
-const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
+pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
 /// What a session's task is given.
 pub(super) struct Parts {

@@ -9,7 +9,7 @@ use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::turn::{FinishReason, StopReason, TurnReason};
 use longshore_protocol::value::usage::Usage;
 
-use super::actor::{Actor, Parts};
+use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::Deps;
 use super::journal::write::{self, Journal};
@@ -18,6 +18,7 @@ use super::store::{self, Loaded};
 use crate::agent::state::{Open, UNKNOWN};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
+use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
 use crate::kernel::message::Part;
 use crate::kernel::port::EventSink;
 use crate::store::append_log::AppendLog;
@@ -43,6 +44,9 @@ impl Deps {
         for warning in torn.into_iter().chain(damage.into_iter().take(MAX_TOLD)) {
             journal.durable(&AgentId::main(), DomainEvent::Warning { warning })?;
         }
+        if open.turn.is_some() {
+            self.end_strays(id);
+        }
         close_open(&journal, &open)?;
         for (model, state) in model_state {
             if let Ok(client) = self.models.get(&model) {
@@ -54,6 +58,16 @@ impl Deps {
             agent.interrupted = false;
         }
         Ok(Actor::begin(self, Parts { session, script, agent, journal, lock, dir, next_turn }))
+    }
+
+    /// A server that died in mid-turn could not end what it had started. The session's lock is ours, so whatever bears
+    /// its mark has lost its owner; it is gone before anything new of this session can be started. Blocking.
+    fn end_strays(&self, id: &SessionId) {
+        let ending = self.processes.end_marked(SESSION_MARK, id.as_str(), PROCESS_GRACE_IN_CALL);
+        let n = tokio::runtime::Handle::current().block_on(ending);
+        if n > 0 {
+            tracing::warn!(session = %id, n, "processes that outlived their server were ended");
+        }
     }
 }
 
