@@ -482,7 +482,7 @@ async fn change(
     let mut updates = Vec::new();
     if settings.apply(&changes) {
         host.with(&session, |projection| {
-            projection.own_change(changes.clone())
+            projection.own_change(changes.clone());
         });
         match open.handle.set(changes.clone()).await {
             Ok(session) => settings = Settings::of(&session),

@@ -1,6 +1,11 @@
 //! The face over real sessions and the scripted model, spoken to in lines. Every message it sends is checked against
 //! the protocol's own schema.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files by themselves"
+)]
+
 mod asks;
 mod connection;
 mod prompts;
@@ -134,7 +139,7 @@ impl Agent {
         };
         // Ids must differ from those of an earlier process over this home.
         let seed = std::fs::read_dir(dir.path()).unwrap().count() as u64 + 1;
-        let shared_clock = Arc::clone(&clock);
+        let (shared_clock, processes) = (Arc::clone(&clock), Processes::new(None));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -144,7 +149,8 @@ impl Agent {
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             clock,
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
+            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            processes,
             env,
             processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
