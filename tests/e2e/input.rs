@@ -171,6 +171,7 @@ fn requests_can_be_cancelled_and_ids_in_flight_cannot_be_used_again() {
     let mut server = TestServer::open(&scratch);
     let session = server.create(&scratch, json!({}));
     let turn = server.turn(&session, "Hang.");
+    server.event("step/started");
     let id = json!("in flight");
     server.may_reuse(&id);
     let wait = json!({"jsonrpc": "2.0", "id": id, "method": "turn/wait", "params": {"sessionId": session, "turnId": turn}});

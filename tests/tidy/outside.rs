@@ -31,7 +31,6 @@ const RESERVED: &[(&[&str], &[&str])] = &[
             "std::env::set_",
             "std::env::current_dir",
             "std::env::home_dir",
-            "std::env::temp_dir",
         ],
         &["os"],
     ),

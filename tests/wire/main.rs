@@ -1,3 +1,4 @@
 //! What the documents promise and the protocol keeps.
 
+mod hosts;
 mod readme;
