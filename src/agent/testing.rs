@@ -3,6 +3,8 @@
 //! Each turn is checked on its way out: every request and the history are valid for a strict provider, and an agent
 //! restored from what was recorded equals the live one.
 
+#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -113,7 +113,7 @@ impl Agent {
             self.remind(cx, INTERRUPTED)?;
         }
         if self.system.is_none() {
-            let (surroundings, cwd) = (cx.surroundings.clone(), cx.workspace.cwd.to_owned());
+            let (surroundings, cwd) = (cx.surroundings.clone(), cx.workspace.cwd.clone());
             let rendering = crate::os::blocking::run(move || prompt::render(&surroundings, &cwd));
             // A directory that does not answer must not hold a cancelled turn.
             self.system = cx.cancel.run_until_cancelled(rendering).await;

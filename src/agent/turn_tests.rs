@@ -228,12 +228,12 @@ turns:
 #[tokio::test(start_paused = true)]
 async fn spending_is_recorded_before_calls_run_and_failures_count() {
     let mut bench = Bench::new(
-        r#"
+        r"
 turns:
   - steps: [{tool_call: {name: Look, args: {}}}]
     usage: {input_other: 100, output: 1}
   - steps: [{text: ok}]
-"#,
+",
     )
     .with(Probe::new("Look", |_, _| async { Outcome::text("seen") }));
     let outcome = bench.run("go").await;
@@ -342,7 +342,8 @@ async fn only_calls_that_can_never_run_stop_a_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn a_journal_that_fails_ends_the_turn_at_any_place() {
-    let places: [(&str, fn(&Entry) -> bool); 9] = [
+    type Refuses = fn(&Entry) -> bool;
+    let places: [(&str, Refuses); 9] = [
         ("turn", |entry| matches!(entry, Entry::Durable(DomainEvent::TurnStarted { .. }))),
         ("step", |entry| matches!(entry, Entry::Durable(DomainEvent::StepStarted { .. }))),
         ("message", |entry| matches!(entry, Entry::Durable(DomainEvent::MessageCompleted { .. }))),

@@ -4,10 +4,12 @@
 //! were given. What may take long on a slow disk is awaited, so that only this session waits for it. How turns begin and
 //! end is in `turns`.
 
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
@@ -28,6 +30,7 @@ use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
 use crate::kernel::port::{Ability, AskKind, EventSink};
 use crate::os::blocking;
 use crate::os::lock::FileLock;
+use crate::tool::file::Freshness;
 
 /// Commands that wait for one session's task.
 const INBOX: usize = 64;
@@ -63,6 +66,8 @@ pub(super) struct Actor {
     pub(super) next_turn: u64,
     pub(super) mode: watch::Sender<Mode>,
     pub(super) board: Arc<Board>,
+    /// What the agent has seen of files since the session was loaded.
+    freshness: Arc<Freshness>,
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
@@ -96,13 +101,21 @@ impl Actor {
             agent: Some(Box::new(agent)),
             next_turn,
             board,
+            freshness: Arc::default(),
             workplace: None,
             turns: Turns::default(),
             notes: TaskTracker::new(),
             cache: Arc::default(),
         };
-        deps.loaded.lock().insert(id, handle.clone());
-        deps.tasks.spawn(actor.run());
+        deps.loaded.lock().insert(id.clone(), handle.clone());
+        let forget = deps.clone();
+        deps.tasks.spawn(async move {
+            if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
+                // Its lock went with it: whoever asks next gets the session from its journal.
+                tracing::error!(session = %id, "the task of a session ended by an internal error");
+                forget.forget(&id);
+            }
+        });
         handle
     }
 
@@ -208,8 +221,8 @@ impl Actor {
         if let Some(workplace) = &self.workplace {
             return Ok(workplace.clone());
         }
-        let (deps, session) = (self.deps.clone(), self.session.clone());
-        let workplace = Arc::new(blocking::run(move || Workplace::open(&deps, &session)).await);
+        let (deps, session, freshness) = (self.deps.clone(), self.session.clone(), self.freshness.clone());
+        let workplace = Arc::new(blocking::run(move || Workplace::open(&deps, &session, freshness)).await);
         for warning in &workplace.warnings {
             self.journal.durable(&AgentId::main(), DomainEvent::Warning { warning: warning.clone() })?;
         }

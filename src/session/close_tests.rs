@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+
 use std::sync::Arc;
 
 use longshore_protocol::error::ErrorKind;
@@ -198,25 +200,26 @@ async fn a_full_disk_fails_the_turn_and_the_session_goes_on_once_there_is_space(
 #[tokio::test]
 async fn what_commands_left_running_ends_with_the_session() {
     let home = Home::new();
-    let script = "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}]";
-    let options = CreateOptions { mode: Some(Mode::Manual), ..home.options(script) };
-    let (handle, session) = home.sessions.create(options).await.unwrap();
-    let marked = |id: &str| {
-        crate::os::process::Command::new("/bin/sh", &home.ws)
+    let processes = home.sessions.deps.processes.clone();
+    let bash = "turns: [{steps: [{tool_call: {name: Bash, args: {command: 'true'}}}]}, {steps: [{text: ok}]}]";
+    let write = "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}]";
+    // A turn that panics (nobody is scripted to answer its ask) leaves nobody who knows whether commands were run.
+    for (script, mode, ends) in [(bash, Mode::Yolo, true), (write, Mode::Manual, true), (write, Mode::Yolo, false)] {
+        let options = CreateOptions { mode: Some(mode), ..home.options(script) };
+        let (handle, session) = home.sessions.create(options).await.unwrap();
+        run(&handle, "go").await;
+        let id = session.session_id.as_str();
+        let left = crate::os::process::Command::new("/bin/sh", &home.ws)
             .args(["-c", "exec sleep 1000"])
             .env([("LONGSHORE_SESSION_ID", id)])
-            .mark(format!("bash-{id}"))
-    };
-    let processes = home.sessions.deps.processes.clone();
-    let mut own = processes.spawn(marked(session.session_id.as_str())).await.unwrap();
-    let _other = processes.spawn(marked("other")).await.unwrap();
-    // No command of the session was run, so nothing is looked for.
-    let (quiet, _) = home.create(script).await;
-    quiet.close().await.unwrap();
-    assert_eq!(processes.n_running(), 2);
-    // A turn that panics (nobody is scripted to answer its ask) leaves nobody who knows whether commands were run.
-    assert_eq!(run(&handle, "go").await.reason, TurnReason::Failed);
-    handle.close().await.unwrap();
-    own.wait().await;
-    assert_eq!(processes.n_running(), 1);
+            .mark(format!("bash-{id}"));
+        let mut left = processes.spawn(left).await.unwrap();
+        handle.close().await.unwrap();
+        if ends {
+            left.wait().await;
+        }
+        assert_eq!(processes.n_running(), usize::from(!ends), "{script}");
+        left.stop(std::time::Duration::ZERO);
+        left.wait().await;
+    }
 }

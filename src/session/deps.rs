@@ -143,10 +143,10 @@ impl Deps {
 
     /// A model must exist; whether it can be used is said when a turn starts.
     pub(super) fn check_model(&self, alias: &str) -> Result<(), Fault> {
-        match self.models.models().iter().any(|model| model.id == alias) {
-            true => Ok(()),
-            false => self.models.get(alias).map(|_| ()),
+        if self.models.models().iter().any(|model| model.id == alias) {
+            return Ok(());
         }
+        self.models.get(alias).map(|_| ())
     }
 
     /// A writer that goes on with a log.

@@ -127,14 +127,11 @@ impl Sessions {
 
     /// Cancels what runs in a session, puts it on the disk and unloads it. Nothing where it is not loaded.
     pub async fn close(&self, id: &SessionId) -> Result<(), Fault> {
-        match self.loaded(id) {
-            Some(handle) => handle.close().await,
-            None => {
-                let (store, id) = (self.deps.store.clone(), id.clone());
-                let known = blocking::run(move || store.find(&id).ok_or_else(|| super::not_found(&id))).await;
-                known.map(|_| ())
-            }
+        if let Some(handle) = self.loaded(id) {
+            return handle.close().await;
         }
+        let (store, id) = (self.deps.store.clone(), id.clone());
+        blocking::run(move || store.find(&id).map(drop).ok_or_else(|| super::not_found(&id))).await
     }
 
     /// Closes a session and removes it from the disk. Nothing where there is none.

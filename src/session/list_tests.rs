@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::session::Status;
 

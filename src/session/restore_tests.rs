@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Where sessions are on disk, and reading those that are not loaded.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -309,6 +310,10 @@ pub fn cwd_key(real_cwd: &Path) -> String {
     let name = real_cwd.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().to_lowercase());
     let slug: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
     let hash = Sha256::digest(real_cwd.as_os_str().as_encoded_bytes());
-    let hex: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let hex = hash.iter().take(6).fold(String::new(), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
     format!("wd_{slug}_{hex}")
 }

@@ -12,7 +12,7 @@ use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
 use crate::os::fs::{self, Durability};
 use crate::tool::catalog::{self, AgentSort, ToolDeps};
-use crate::tool::file::FileDeps;
+use crate::tool::file::{FileDeps, Freshness};
 use crate::tool::registry::Registry;
 
 /// What decides which tools there are; it can change from turn to turn.
@@ -39,8 +39,8 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    /// Makes them. Looks at the disk where roots and the shell are concerned.
-    pub(super) fn open(deps: &Deps, session: &Session) -> Self {
+    /// Makes them, for an agent that has seen these files. Looks at the disk where roots and the shell are concerned.
+    pub(super) fn open(deps: &Deps, session: &Session, freshness: Arc<Freshness>) -> Self {
         let config = &deps.config;
         let mut warnings = Vec::new();
         let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
@@ -69,7 +69,7 @@ impl Workplace {
             }
         }
         let file = FileDeps {
-            freshness: Arc::default(),
+            freshness,
             locks: deps.file_locks.clone(),
             durability: if config.files_fsync { Durability::Disk } else { Durability::Kernel },
             image_input: false,

@@ -1,5 +1,7 @@
 //! Sessions on fakes: events that are kept, hosts that answer by script, a home on the disk.
 
+#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 

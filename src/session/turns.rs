@@ -176,10 +176,8 @@ impl Actor {
         }
         let Some(turn) = turn else { return Ok(false) };
         let Some(n) = self.turns.queue.iter().position(|waiting| waiting.turn == *turn) else {
-            return match self.turns.ended.iter().any(|end| end.turn == *turn) || self.was_begun(turn) {
-                true => Ok(false),
-                false => Err(turn_not_found(turn)),
-            };
+            let known = self.turns.ended.iter().any(|end| end.turn == *turn) || self.was_begun(turn);
+            return if known { Ok(false) } else { Err(turn_not_found(turn)) };
         };
         if let Some(waiting) = self.turns.queue.remove(n) {
             self.end_unbegun(waiting);
@@ -293,7 +291,7 @@ impl Actor {
             journal.live(&AgentId::main(), status);
             let input = TurnInput { origin, shown: input, parts };
             let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
-            let duration_ms = u64::try_from((clock.elapsed() - started).as_millis()).unwrap_or(u64::MAX);
+            let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis()).unwrap_or(u64::MAX);
             let done = match ran {
                 Ok(outcome) => TurnDone { agent: Some(agent), outcome, duration_ms },
                 Err(_) => TurnDone { agent: None, outcome: panicked(), duration_ms },

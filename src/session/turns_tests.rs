@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::OptionId;
 use longshore_protocol::value::session::{Mode, SessionPatch, Status};
@@ -270,4 +272,18 @@ async fn tools_and_checklist_can_be_seen() {
     assert!(handle.todos().await.unwrap().is_empty());
     run(&handle, "go").await;
     assert_eq!(handle.todos().await.unwrap()[0].title, "t");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_stays_read_when_the_directories_change() {
+    let home = Home::new();
+    std::fs::write(home.ws.join("a"), "old\n").unwrap();
+    let script = "turns: [{steps: [{tool_call: {name: Read, args: {path: a}}}]}, {steps: [{text: ok}]}, {steps: [{tool_call: {name: Write, \
+                  args: {path: a, content: new}}}]}, {steps: [{text: ok}]}]";
+    let (handle, _) = home.create(script).await;
+    run(&handle, "look").await;
+    let additional_dirs = Some(vec![home.ws.display().to_string()]);
+    handle.set(SessionPatch { additional_dirs, ..SessionPatch::default() }).await.unwrap();
+    run(&handle, "write").await;
+    assert_eq!(std::fs::read_to_string(home.ws.join("a")).unwrap(), "new");
 }

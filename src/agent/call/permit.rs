@@ -24,6 +24,7 @@ use crate::permission::{Answer, Facts, Verdict, decide, grant_for};
 use crate::tool::Outcome;
 
 /// What was decided about a call.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on its way from one function to the next")]
 pub(super) enum Permit {
     /// It runs.
     Run {
@@ -46,6 +47,7 @@ pub(super) enum Permit {
 }
 
 /// A decision, or what leads to one.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on its way from one function to the next")]
 pub(super) enum Judged<'a> {
     /// It is made.
     Permit(Permit),

@@ -1,6 +1,7 @@
 //! Look up and validate: what can be said about a call from its name and its argument text alone.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use longshore_protocol::value::turn::FinishReason;
@@ -73,10 +74,10 @@ pub(super) fn twins(calls: &[Prepared]) -> Vec<Option<usize>> {
     let mut twins = Vec::with_capacity(calls.len());
     for (n, call) in calls.iter().enumerate() {
         let twin = match &call.tool {
-            Ok(tool) if tool.spec().dedupe => match first.get(call.seen.key.as_str()) {
-                Some(&earlier) => Some(earlier),
-                None => {
-                    first.insert(&call.seen.key, n);
+            Ok(tool) if tool.spec().dedupe => match first.entry(&call.seen.key) {
+                Entry::Occupied(earlier) => Some(*earlier.get()),
+                Entry::Vacant(none) => {
+                    none.insert(n);
                     None
                 }
             },

@@ -136,12 +136,11 @@ impl HostConn for Host {
                     .is_cancelled()
                     .then(|| peer.start_request(permission::METHOD, &request));
                 async move {
-                    let pending = match first {
-                        Some(pending) => pending,
-                        None => {
-                            opened.cancelled().await;
-                            peer.start_request(permission::METHOD, &request)
-                        }
+                    let pending = if let Some(pending) = first {
+                        pending
+                    } else {
+                        opened.cancelled().await;
+                        peer.start_request(permission::METHOD, &request)
                     };
                     let answer = match pending {
                         Ok(pending) => pending.await,
@@ -189,7 +188,7 @@ struct Line {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Params {
-    Typed(SessionNotification),
+    Typed(Box<SessionNotification>),
     /// With members that the types leave out because they have their default.
     Whole(Value),
 }
@@ -199,7 +198,7 @@ impl Params {
         let is_call = matches!(update, SessionUpdate::ToolCall(_));
         let typed = SessionNotification::new(session.as_str().to_owned(), update);
         if !is_call {
-            return Self::Typed(typed);
+            return Self::Typed(Box::new(typed));
         }
         // Some clients do not know the default of a call's status.
         match serde_json::to_value(&typed) {
@@ -209,7 +208,7 @@ impl Params {
                 }
                 Self::Whole(whole)
             }
-            Err(_) => Self::Typed(typed),
+            Err(_) => Self::Typed(Box::new(typed)),
         }
     }
 }

@@ -98,7 +98,7 @@ async fn turn(
         Err(fault) => return gone(fault, cancel),
     };
     host.with(open.handle.id(), |projection| {
-        projection.own_turn(turn.clone())
+        projection.own_turn(turn.clone());
     });
     if cancel.is_cancelled() {
         cancel_turn(open, &turn).await;
@@ -109,18 +109,16 @@ async fn turn(
         () = cancel.cancelled() => None,
         ended = open.handle.wait(turn.clone()) => Some(ended),
     };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            cancel_turn(open, &turn).await;
-            match tokio::time::timeout(CANCEL_LIMIT, open.handle.wait(turn.clone())).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    tracing::error!(%turn, "a cancelled turn did not end in time");
-                    return Ok(stopped(StopReason::Cancelled));
-                }
-            }
-        }
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        cancel_turn(open, &turn).await;
+        let end = tokio::time::timeout(CANCEL_LIMIT, open.handle.wait(turn.clone())).await;
+        let Ok(ended) = end else {
+            tracing::error!(%turn, "a cancelled turn did not end in time");
+            return Ok(stopped(StopReason::Cancelled));
+        };
+        ended
     };
     match ended {
         Ok(end) => answer(&end, cancel),

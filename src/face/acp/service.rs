@@ -28,7 +28,7 @@ impl Service for Face {
         if let Err(error) = conn.host() {
             return ready(Reply::error(error));
         }
-        self.dispatch(request.method, conn, members, request.cancel)
+        dispatch(request.method, conn, members, request.cancel)
     }
 
     fn notify(&self, method: &str, params: Option<&RawValue>) {
@@ -43,49 +43,44 @@ impl Service for Face {
     }
 }
 
-impl Face {
-    fn dispatch(
-        &self,
-        method: &str,
-        conn: Arc<Conn>,
-        members: Map<String, Value>,
-        cancel: CancellationToken,
-    ) -> BoxFuture<'static, Reply> {
-        match method {
-            "authenticate" => ready(reply(initialize::authenticate(&conn, members))),
-            // What is synchronous in a prompt happens here and now, so that prompts and cancels keep their order.
-            "session/prompt" => match prompt::accept(&conn, members, &cancel) {
-                Ok(accepted) => Box::pin(accepted.run()),
-                Err(error) => ready(Reply::error(error)),
-            },
-            "session/new" => until_cancelled(cancel, session::new(conn, members)),
-            "session/load" => until_cancelled(cancel, session::load(conn, members)),
-            "session/resume" => until_cancelled(cancel, session::resume(conn, members)),
-            "session/list" => until_cancelled(cancel, async move {
-                Ok(reply(session::list(&conn, members).await))
-            }),
-            "session/close" => Box::pin(async move { reply(session::close(&conn, members).await) }),
-            "session/delete" => {
-                Box::pin(async move { reply(session::delete(&conn, members).await) })
-            }
-            "session/set_mode" => Box::pin(async move {
-                let result = params::read::<SetSessionModeRequest>(members);
-                flat(match result {
-                    Ok(request) => session::set_mode(conn, request).await,
-                    Err(error) => Err(error),
-                })
-            }),
-            "session/set_config_option" => {
-                Box::pin(async move { flat(session::set_config_option(conn, members).await) })
-            }
-            "session/set_model" => {
-                Box::pin(async move { flat(session::set_model(conn, members).await) })
-            }
-            _ => ready(Reply::error(error::error(
-                ErrorKind::MethodNotFound,
-                format!("There is no method {method}."),
-            ))),
+fn dispatch(
+    method: &str,
+    conn: Arc<Conn>,
+    members: Map<String, Value>,
+    cancel: CancellationToken,
+) -> BoxFuture<'static, Reply> {
+    match method {
+        "authenticate" => ready(reply(initialize::authenticate(&conn, members))),
+        // What is synchronous in a prompt happens here and now, so that prompts and cancels keep their order.
+        "session/prompt" => match prompt::accept(&conn, members, &cancel) {
+            Ok(accepted) => Box::pin(accepted.run()),
+            Err(error) => ready(Reply::error(error)),
+        },
+        "session/new" => until_cancelled(cancel, session::new(conn, members)),
+        "session/load" => until_cancelled(cancel, session::load(conn, members)),
+        "session/resume" => until_cancelled(cancel, session::resume(conn, members)),
+        "session/list" => until_cancelled(cancel, async move {
+            Ok(reply(session::list(&conn, members).await))
+        }),
+        "session/close" => Box::pin(async move { reply(session::close(&conn, members).await) }),
+        "session/delete" => Box::pin(async move { reply(session::delete(&conn, members).await) }),
+        "session/set_mode" => Box::pin(async move {
+            let result = params::read::<SetSessionModeRequest>(members);
+            flat(match result {
+                Ok(request) => session::set_mode(conn, request).await,
+                Err(error) => Err(error),
+            })
+        }),
+        "session/set_config_option" => {
+            Box::pin(async move { flat(session::set_config_option(conn, members).await) })
         }
+        "session/set_model" => {
+            Box::pin(async move { flat(session::set_model(conn, members).await) })
+        }
+        _ => ready(Reply::error(error::error(
+            ErrorKind::MethodNotFound,
+            format!("There is no method {method}."),
+        ))),
     }
 }
 

@@ -29,7 +29,8 @@ use crate::kernel::port::HostConn as _;
 use crate::os::blocking;
 use crate::os::fs::{self, FileKind};
 use crate::rpc::Reply;
-use crate::session::lifecycle::{CreateOptions, ListFilter};
+use crate::session::CreateOptions;
+use crate::session::list::ListFilter;
 use crate::session::{SessionHandle, View};
 
 /// What a session is opened with.
@@ -481,7 +482,7 @@ async fn change(
     let mut updates = Vec::new();
     if settings.apply(&changes) {
         host.with(&session, |projection| {
-            projection.own_change(changes.clone())
+            projection.own_change(changes.clone());
         });
         match open.handle.set(changes.clone()).await {
             Ok(session) => settings = Settings::of(&session),

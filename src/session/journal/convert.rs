@@ -8,6 +8,7 @@ use crate::kernel::rule::Grant;
 
 /// A record read back.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, on its way from a line to what it is read for")]
 pub enum Fact {
     /// The head of the journal.
     Created {

@@ -1,6 +1,11 @@
 //! The face over real sessions and the scripted model, spoken to in lines. Every message it sends is checked against
 //! the protocol's own schema.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files by themselves"
+)]
+
 mod asks;
 mod connection;
 mod prompts;
@@ -30,7 +35,7 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
 use crate::schema::Validator;
-use crate::session::lifecycle::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
@@ -134,7 +139,7 @@ impl Agent {
         };
         // Ids must differ from those of an earlier process over this home.
         let seed = std::fs::read_dir(dir.path()).unwrap().count() as u64 + 1;
-        let shared_clock = Arc::clone(&clock);
+        let (shared_clock, processes) = (Arc::clone(&clock), Processes::new(None));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -144,8 +149,10 @@ impl Agent {
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             clock,
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
+            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            processes,
             env,
+            processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             tasks: TaskTracker::new(),

@@ -165,7 +165,7 @@ fn screen(updates: &[Value]) -> Vec<Value> {
                 .find(|item| item["id"] == update["messageId"])
             {
                 Some(item) => {
-                    item["text"] = format!("{}{text}", item["text"].as_str().unwrap()).into()
+                    item["text"] = format!("{}{text}", item["text"].as_str().unwrap()).into();
                 }
                 None => items.push(json!({"id": update["messageId"], "kind": kind, "text": text})),
             }

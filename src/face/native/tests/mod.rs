@@ -24,7 +24,7 @@ use crate::os::ids::SeededIds;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
-use crate::session::lifecycle::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
@@ -65,7 +65,9 @@ impl Server {
             clock: Arc::clone(&clock),
             ids: Arc::new(SeededIds::new(7)),
             shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
+            processes: Processes::new(None),
             env,
+            processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             tasks: tasks.clone(),
