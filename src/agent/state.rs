@@ -184,14 +184,14 @@ impl Restore {
                 self.approvals.push(request.approval_id.clone());
             }
             DomainEvent::ApprovalResolved { approval, .. } => {
-                self.approvals.retain(|open| open != approval)
+                self.approvals.retain(|open| open != approval);
             }
             DomainEvent::QuestionRequested { request } => {
                 self.agent.ids.seen(request.question_id.as_str());
                 self.questions.push(request.question_id.clone());
             }
             DomainEvent::QuestionResolved { question, .. } => {
-                self.questions.retain(|open| open != question)
+                self.questions.retain(|open| open != question);
             }
             DomainEvent::TodoUpdated { todos } => self.agent.todos = Arc::from(todos.clone()),
             DomainEvent::SessionCreated { .. }

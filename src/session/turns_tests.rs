@@ -85,9 +85,9 @@ async fn no_event_comes_before_the_gate_is_released() {
         tokio::time::sleep(std::time::Duration::from_secs(10)).await;
         assert!(home.events.lines().is_empty());
         if released {
-            started.gate.release()
+            started.gate.release();
         } else {
-            drop(started.gate)
+            drop(started.gate);
         }
         home.events.until("message/delta i1 Hel").await;
 
@@ -105,9 +105,9 @@ async fn no_event_comes_before_the_gate_is_released() {
                 .is_empty()
         );
         if released {
-            queued.gate.release()
+            queued.gate.release();
         } else {
-            drop(queued.gate)
+            drop(queued.gate);
         }
         within(handle.wait(queued.turn)).await.unwrap();
         let order = home
