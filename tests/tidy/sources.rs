@@ -199,14 +199,14 @@ fn item_length(code: &str) -> usize {
 
 #[test]
 fn only_code_is_looked_at() {
-    let text = r###"//! crate::a
+    let text = r##"//! crate::a
 use crate::b; // crate::c
 /* crate::d */ let x = "crate::e \" crate::f"; let y = r#"crate::g"#; let q = '"'; let n = '\''; let l: &'static str;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod more { use crate::h; fn f() { g(); } }
-use crate::i;"###;
+use crate::i;"##;
     let code = without_tests(&without_words(text));
     let found: Vec<&str> = code
         .split("crate::")
