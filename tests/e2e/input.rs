@@ -17,6 +17,9 @@ enum Expected {
 }
 use Expected::{Error, Result as Answered};
 
+/// A line, and all that is said about it: pairs of id and outcome.
+type Case = (&'static [u8], &'static [(&'static str, Expected)]);
+
 /// Sends a line and checks all that is said about it: pairs of id and outcome, the id as it must stand on the wire.
 fn check(server: &mut TestServer, line: &[u8], expected: &[(&str, Expected)]) {
     let from = server.raw().len();
@@ -61,7 +64,7 @@ fn check_reply(said: &str, id: &str, outcome: Expected, line: &str) {
 fn malformed_lines_are_answered_and_the_connection_goes_on() {
     let scratch = Scratch::new();
     let mut server = TestServer::open(&scratch);
-    let cases: &[(&[u8], &[(&str, Expected)])] = &[
+    let cases: &[Case] = &[
         // Not JSON, not UTF-8.
         (b"{\n", &[("null", Error(-32700))]),
         (b"[1\n", &[("null", Error(-32700))]),

@@ -73,7 +73,6 @@ fn an_output_pipe_that_breaks_ends_the_server_in_peace() {
         json!({"id": 3, "method": "turn/start", "params": {"sessionId": session, "input": "Go on."}}),
     );
     read(&|message| message["method"] == "message/delta");
-    drop(read);
     drop(stdout);
     let end = Instant::now() + Duration::from_secs(10);
     let status = loop {

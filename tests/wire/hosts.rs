@@ -75,7 +75,7 @@ impl Host {
 
     /// Reads to the end of the turn: the numbers of durable events, how many deltas there were, and how often some were
     /// dropped.
-    async fn to_the_end(&mut self) -> (Vec<u64>, usize, usize) {
+    async fn read_turn(&mut self) -> (Vec<u64>, usize, usize) {
         let (mut seqs, mut deltas, mut resyncs) = (Vec::new(), 0, 0);
         let mut line = String::new();
         loop {
@@ -186,7 +186,7 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
             json!({"sessionId": session, "input": "Ready?"}),
         )
         .await;
-    let (first, ..) = reading.to_the_end().await;
+    let (first, ..) = reading.read_turn().await;
     let before = pss_bytes();
     reading
         .send(
@@ -195,7 +195,7 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
             json!({"sessionId": session, "input": "Write much."}),
         )
         .await;
-    let (seqs, deltas, resyncs) = reading.to_the_end().await;
+    let (seqs, deltas, resyncs) = reading.read_turn().await;
     let grown = pss_bytes().saturating_sub(before);
     assert!(grown <= 32 << 20, "grew by {} MiB", grown >> 20);
     assert!(
@@ -206,8 +206,8 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
     assert_eq!(seqs, numbers(first.len() as u64 + 1, seqs.len()));
 
     // The other one wakes up: told what it missed, and given every durable event.
-    assert_eq!(still.to_the_end().await.0, first);
-    let (late, deltas, resyncs) = still.to_the_end().await;
+    assert_eq!(still.read_turn().await.0, first);
+    let (late, deltas, resyncs) = still.read_turn().await;
     assert_eq!((late, resyncs), (seqs, 1));
     assert!(deltas < PIECES, "{deltas}");
     assert_eq!(

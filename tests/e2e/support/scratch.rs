@@ -90,8 +90,9 @@ impl Scratch {
         fs::write(&path, yaml).unwrap();
         self.configure(&format!(
             "default_model = \"scripted\"\n\
-             [providers.scripted]\ntype = \"scripted\"\nscript = {path:?}\n\
-             [models.scripted]\nprovider = \"scripted\"\nmodel = \"scripted\"\n"
+             [providers.scripted]\ntype = \"scripted\"\nscript = \"{}\"\n\
+             [models.scripted]\nprovider = \"scripted\"\nmodel = \"scripted\"\n",
+            path.display()
         ));
     }
 

@@ -439,7 +439,7 @@ impl TestServer {
         let mut said = String::new();
         let skipped = self.seen.len().saturating_sub(200);
         for (at, message) in self.seen.iter().enumerate().skip(skipped) {
-            let mark = if self.taken.contains(&at) { ' ' } else { '*' };
+            let mark = !self.taken.contains(&at);
             let mut line = message.to_string();
             if line.len() > 600 {
                 let end = (0..=600)
@@ -448,7 +448,7 @@ impl TestServer {
                     .unwrap_or(0);
                 line.truncate(end);
             }
-            said.push_str(&format!("{mark} {line}\n"));
+            said.extend([if mark { "* " } else { "  " }, &line, "\n"]);
         }
         panic!(
             "{what}\n--- said ({} messages; * not waited for) ---\n{said}--- stderr ---\n{}--- open requests: {:?}\n",
@@ -474,15 +474,13 @@ impl Drop for TestServer {
                 "exit of the server; stderr: {}",
                 self.stderr()
             );
-            let open: Vec<&String> =
-                self.waiting
-                    .iter()
-                    .filter(|id| {
-                        !self.seen.iter().any(|said| {
-                            said.get("method").is_none() && said["id"].to_string() == **id
-                        })
-                    })
-                    .collect();
+            let answered: HashSet<String> = self
+                .seen
+                .iter()
+                .filter(|said| said.get("method").is_none())
+                .map(|said| said["id"].to_string())
+                .collect();
+            let open: Vec<&String> = self.waiting.difference(&answered).collect();
             assert!(open.is_empty(), "never answered: {open:?}");
         }
         assert_eq!(self.stderr(), "", "a healthy run is silent on stderr");
