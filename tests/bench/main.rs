@@ -7,7 +7,6 @@
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::disallowed_methods,
     reason = "a benchmark talks to a person, drives the program from outside and stops at the first surprise"
 )]
