@@ -8,13 +8,15 @@ use super::testing::{Bench, Probe, Reply, completed};
 use crate::kernel::access::Access;
 use crate::tool::Outcome;
 
-/// Runs a turn that is cancelled once a line was said, then another one; gives what the history holds between the two
+/// Runs a turn that is cancelled once some lines were said, then another one; gives what the history holds between the two
 /// inputs, and how long the cancel took.
-async fn cancelled_at(bench: &mut Bench, line: &str) -> (Vec<String>, u128) {
+async fn cancelled_at(bench: &mut Bench, lines: &[&str]) -> (Vec<String>, u128) {
     let cx = bench.turn();
     let (cancel, sink) = (cx.cancel.clone(), bench.sink.clone());
     let (outcome, cancelled_at) = tokio::join!(bench.run_in(&cx, "first"), async {
-        sink.until(line).await;
+        for line in lines {
+            sink.until(line).await;
+        }
         cancel.cancel();
         tokio::time::Instant::now()
     });
@@ -52,7 +54,7 @@ async fn while_the_model_answers() {
         let mut bench = Bench::new(&format!(
             "defaults: {{chunk: whole}}\nturns: [{{steps: [{steps}]}}, {{steps: [{{text: ok}}]}}]"
         ));
-        let (between, took) = cancelled_at(&mut bench, line).await;
+        let (between, took) = cancelled_at(&mut bench, &[line]).await;
         assert_eq!(between, kept, "{steps}");
         assert_eq!(took, 0, "at once");
         assert!(bench.sink.only(&["tool/started"]).is_empty());
@@ -63,7 +65,7 @@ async fn while_the_model_answers() {
 #[tokio::test(start_paused = true)]
 async fn while_waiting_for_a_retry() {
     let mut bench = Bench::new("turns: [{fail_first: [{status: 503, retry_after_ms: 200000}], steps: [{text: ok}]}]");
-    let (between, took) = cancelled_at(&mut bench, "step/retrying 2 200000 []").await;
+    let (between, took) = cancelled_at(&mut bench, &["step/retrying 2 200000 []"]).await;
     assert_eq!((between.len(), took), (0, 0));
     assert_eq!(bench.sink.only(&["step/"])[..3], ["step/started 1", "step/retrying 2 200000 []", "step/interrupted 1 interrupted"]);
 }
@@ -76,7 +78,7 @@ async fn while_an_approval_is_open() {
     let mut bench = Bench::new(&script);
     bench.mode.send_replace(Mode::Manual);
     bench.asks.will([Reply::Never]);
-    let (between, took) = cancelled_at(&mut bench, "approval/requested a1").await;
+    let (between, took) = cancelled_at(&mut bench, &["approval/requested a1"]).await;
     assert_eq!((between.len(), took), (4, 0));
     assert!(between[1..].iter().all(|result| result.starts_with("error") && result.contains("It was not run")), "{between:?}");
     assert_eq!(bench.sink.only(&["approval/"]), ["approval/requested a1", "approval/resolved a1 withdrawn"]);
@@ -103,7 +105,7 @@ async fn while_calls_run() {
         Outcome::text("never")
     }).touches(Access::read_write))
     .with(Probe::new("Touch", |_, _| async { Outcome::text("never") }).touches(Access::read_write));
-    let (between, took) = cancelled_at(&mut bench, "tool/started call_5").await;
+    let (between, took) = cancelled_at(&mut bench, &["tool/started call_5", "tool/running call_3", "tool/completed call_1 ok"]).await;
     assert_eq!(took, 2000, "the grace");
     let starts = ["assistant", "result call_1 done before", "error call_2", "error call_3", "error call_4", "error call_5"];
     for (line, start) in between.iter().zip(starts) {
@@ -134,7 +136,7 @@ async fn a_waiting_call_does_not_start_while_an_approval_is_taken_back() {
         .alone(),
     );
     bench.asks.will([Reply::Never]);
-    let (between, _) = cancelled_at(&mut bench, "approval/requested a1").await;
+    let (between, _) = cancelled_at(&mut bench, &["approval/requested a1", "tool/running call_1"]).await;
     assert_eq!(between[1], "result call_1 ran");
     assert!(between[2].starts_with("error call_2") && between[2].contains("It was not run"), "{between:?}");
     assert_eq!(bench.sink.only(&["tool/running"]), ["tool/running call_1"]);
@@ -168,7 +170,7 @@ async fn a_call_that_never_yields_does_not_hold_the_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_between_the_answer_and_its_calls_runs_nothing() {
     let mut bench = Bench::new("turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}, {steps: [{text: ok}]}]");
-    let (between, _) = cancelled_at(&mut bench, "state spent 0").await;
+    let (between, _) = cancelled_at(&mut bench, &["state spent 0"]).await;
     // Whether or not the answer was taken in whole, nothing has run.
     assert!(between.iter().all(|line| !line.starts_with("result")), "{between:?}");
     assert!(!bench.ws.join("a").exists());
