@@ -37,11 +37,18 @@ impl Size {
 }
 
 fn main() {
-    let size = if std::env::args().any(|argument| argument == "--bench") { Size::Full } else { Size::Smoke };
+    let size = if std::env::args().any(|argument| argument == "--bench") {
+        Size::Full
+    } else {
+        Size::Smoke
+    };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
-        Size::Smoke => println!("bench smoke: {} rows measured once\n1 passed, 0 failed", table.len()),
+        Size::Smoke => println!(
+            "bench smoke: {} rows measured once\n1 passed, 0 failed",
+            table.len()
+        ),
     }
 }

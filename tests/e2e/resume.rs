@@ -64,7 +64,7 @@ fn goes_on(scratch: &Scratch, session: &str, turn: &str, shown: &[Value], how: &
     scratch
         .mark
         .assert_gone(&[server.pid()], Duration::from_secs(5));
-    server.event_where("turn/ended", |params| params["seq"].as_u64() <= Some(last));
+    server.wait("the last event", |message| message["params"]["seq"] == last);
     let replayed = durable(server.seen());
     assert_eq!(
         replayed[..shown.len()],
