@@ -4,8 +4,9 @@ use longshore_protocol::value::session::Mode;
 use longshore_protocol::value::tool::ProgressStream;
 use longshore_protocol::value::turn::{StopReason, TurnReason};
 
-use super::testing::{Bench, Probe, Reply, completed};
+use super::testing::{Bench, Entry, Probe, Reply, completed};
 use crate::kernel::access::Access;
+use crate::kernel::event::StateRecord;
 use crate::tool::Outcome;
 
 /// Runs a turn that is cancelled once some lines were said, then another one; gives what the history holds between the two
@@ -258,11 +259,24 @@ async fn a_cancel_between_the_answer_and_its_calls_runs_nothing() {
     let mut bench = Bench::new(
         "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}, {steps: [{text: ok}]}]",
     );
-    let (between, _) = cancelled_at(&mut bench, &["state spent 0"]).await;
-    // Whether or not the answer was taken in whole, nothing has run.
+    let cx = bench.turn();
+    let cancel = cx.cancel.clone();
+    bench.sink.refuse(move |entry| {
+        // The answer is whole, and what it cost is being recorded.
+        if matches!(entry, Entry::State(StateRecord::Spent { .. })) {
+            cancel.cancel();
+        }
+        false
+    });
+    assert_eq!(
+        bench.run_in(&cx, "first").await.reason,
+        TurnReason::Cancelled
+    );
+    let results = bench.results();
     assert!(
-        between.iter().all(|line| !line.starts_with("result")),
-        "{between:?}"
+        results[0].starts_with("error call_1") && results[0].contains("It was not run"),
+        "{results:?}"
     );
     assert!(!bench.ws.join("a").exists());
+    completed(&bench.run("second").await);
 }
