@@ -4,17 +4,20 @@ use longshore_protocol::value::session::Mode;
 use longshore_protocol::value::tool::ProgressStream;
 use longshore_protocol::value::turn::{StopReason, TurnReason};
 
-use super::testing::{Bench, Probe, Reply, completed};
+use super::testing::{Bench, Entry, Probe, Reply, completed};
 use crate::kernel::access::Access;
+use crate::kernel::event::StateRecord;
 use crate::tool::Outcome;
 
-/// Runs a turn that is cancelled once a line was said, then another one; gives what the history holds between the two
+/// Runs a turn that is cancelled once some lines were said, then another one; gives what the history holds between the two
 /// inputs, and how long the cancel took.
-async fn cancelled_at(bench: &mut Bench, line: &str) -> (Vec<String>, u128) {
+async fn cancelled_at(bench: &mut Bench, lines: &[&str]) -> (Vec<String>, u128) {
     let cx = bench.turn();
     let (cancel, sink) = (cx.cancel.clone(), bench.sink.clone());
     let (outcome, cancelled_at) = tokio::join!(bench.run_in(&cx, "first"), async {
-        sink.until(line).await;
+        for line in lines {
+            sink.until(line).await;
+        }
         cancel.cancel();
         tokio::time::Instant::now()
     });
@@ -73,7 +76,7 @@ async fn while_the_model_answers() {
         let mut bench = Bench::new(&format!(
             "defaults: {{chunk: whole}}\nturns: [{{steps: [{steps}]}}, {{steps: [{{text: ok}}]}}]"
         ));
-        let (between, took) = cancelled_at(&mut bench, line).await;
+        let (between, took) = cancelled_at(&mut bench, &[line]).await;
         assert_eq!(between, kept, "{steps}");
         assert_eq!(took, 0, "at once");
         assert!(bench.sink.only(&["tool/started"]).is_empty());
@@ -91,7 +94,7 @@ async fn while_waiting_for_a_retry() {
     let mut bench = Bench::new(
         "turns: [{fail_first: [{status: 503, retry_after_ms: 200000}], steps: [{text: ok}]}]",
     );
-    let (between, took) = cancelled_at(&mut bench, "step/retrying 2 200000 []").await;
+    let (between, took) = cancelled_at(&mut bench, &["step/retrying 2 200000 []"]).await;
     assert_eq!((between.len(), took), (0, 0));
     assert_eq!(
         bench.sink.only(&["step/"])[..3],
@@ -116,7 +119,7 @@ async fn while_an_approval_is_open() {
     let mut bench = Bench::new(&script);
     bench.mode.send_replace(Mode::Manual);
     bench.asks.will([Reply::Never]);
-    let (between, took) = cancelled_at(&mut bench, "approval/requested a1").await;
+    let (between, took) = cancelled_at(&mut bench, &["approval/requested a1"]).await;
     assert_eq!((between.len(), took), (4, 0));
     assert!(
         between[1..]
@@ -155,7 +158,15 @@ async fn while_calls_run() {
         Outcome::text("never")
     }).touches(Access::read_write))
     .with(Probe::new("Touch", |_, _| async { Outcome::text("never") }).touches(Access::read_write));
-    let (between, took) = cancelled_at(&mut bench, "tool/started call_5").await;
+    let (between, took) = cancelled_at(
+        &mut bench,
+        &[
+            "tool/started call_5",
+            "tool/running call_3",
+            "tool/completed call_1 ok",
+        ],
+    )
+    .await;
     assert_eq!(took, 2000, "the grace");
     let starts = [
         "assistant",
@@ -202,7 +213,11 @@ async fn a_waiting_call_does_not_start_while_an_approval_is_taken_back() {
         .alone(),
     );
     bench.asks.will([Reply::Never]);
-    let (between, _) = cancelled_at(&mut bench, "approval/requested a1").await;
+    let (between, _) = cancelled_at(
+        &mut bench,
+        &["approval/requested a1", "tool/running call_1"],
+    )
+    .await;
     assert_eq!(between[1], "result call_1 ran");
     assert!(
         between[2].starts_with("error call_2") && between[2].contains("It was not run"),
@@ -244,11 +259,24 @@ async fn a_cancel_between_the_answer_and_its_calls_runs_nothing() {
     let mut bench = Bench::new(
         "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}, {steps: [{text: ok}]}]",
     );
-    let (between, _) = cancelled_at(&mut bench, "state spent 0").await;
-    // Whether or not the answer was taken in whole, nothing has run.
+    let cx = bench.turn();
+    let cancel = cx.cancel.clone();
+    bench.sink.refuse(move |entry| {
+        // The answer is whole, and what it cost is being recorded.
+        if matches!(entry, Entry::State(StateRecord::Spent { .. })) {
+            cancel.cancel();
+        }
+        false
+    });
+    assert_eq!(
+        bench.run_in(&cx, "first").await.reason,
+        TurnReason::Cancelled
+    );
+    let results = bench.results();
     assert!(
-        between.iter().all(|line| !line.starts_with("result")),
-        "{between:?}"
+        results[0].starts_with("error call_1") && results[0].contains("It was not run"),
+        "{results:?}"
     );
     assert!(!bench.ws.join("a").exists());
+    completed(&bench.run("second").await);
 }
