@@ -1,8 +1,8 @@
 //! The composition root: plain constructor calls, and the only place that knows every module.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
-use crate::http::Http;
 use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
+use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::PROCESS_GRACE;
 use crate::os::clock::{Clock, SystemClock};
@@ -26,9 +26,9 @@ use crate::os::ids::RandomIds;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::provider::scripted::TraceSink;
+use crate::session::Sessions;
 use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
-use crate::session::Sessions;
 use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
@@ -86,15 +86,22 @@ pub struct App {
 
 /// Reads the configuration. Fails only where there is no place to read it from.
 pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
-    let home = options.home.clone().map(|home| env.start_dir().map_or(home.clone(), |start| start.join(&home)));
-    let home = home.or_else(|| env.longshore_home()).ok_or(StartError::NoHome)?;
+    let home = options.home.clone().map(|home| {
+        env.start_dir()
+            .map_or(home.clone(), |start| start.join(&home))
+    });
+    let home = home
+        .or_else(|| env.longshore_home())
+        .ok_or(StartError::NoHome)?;
     let assignments = options
         .assignments
         .iter()
         .map(|text| Assignment::parse(text).map_err(StartError::Assignment))
         .collect::<Result<_, _>>()?;
     let file = match &options.config {
-        Some(path) => env.start_dir().map_or_else(|| path.clone(), |start| start.join(path)),
+        Some(path) => env
+            .start_dir()
+            .map_or_else(|| path.clone(), |start| start.join(path)),
         None => home.join("config.toml"),
     };
     let variables: BTreeMap<String, String> = env
@@ -110,16 +117,29 @@ pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
         read_secret: &read_secret,
     };
     let config = config::load(input);
-    Ok(Settings { home, config: Arc::new(config), env: Arc::new(env) })
+    Ok(Settings {
+        home,
+        config: Arc::new(config),
+        env: Arc::new(env),
+    })
 }
 
 /// A file that was named must be there; the usual one need not.
 fn user_file(path: PathBuf, named: bool) -> Option<UserFile> {
     match fs::read_if_present(&path) {
-        Ok(Some(bytes)) => Some(UserFile { path, content: Ok(bytes) }),
-        Ok(None) if named => Some(UserFile { path, content: Err("there is no such file".to_owned()) }),
+        Ok(Some(bytes)) => Some(UserFile {
+            path,
+            content: Ok(bytes),
+        }),
+        Ok(None) if named => Some(UserFile {
+            path,
+            content: Err("there is no such file".to_owned()),
+        }),
         Ok(None) => None,
-        Err(error) => Some(UserFile { path, content: Err(error.to_string()) }),
+        Err(error) => Some(UserFile {
+            path,
+            content: Err(error.to_string()),
+        }),
     }
 }
 
@@ -160,7 +180,15 @@ impl App {
             running: Arc::<Running>::default(),
             loaded: Loads::default(),
         });
-        Self { settings, sessions, hub, store, clock, processes, tasks }
+        Self {
+            settings,
+            sessions,
+            hub,
+            store,
+            clock,
+            processes,
+            tasks,
+        }
     }
 
     /// What the native face is built over. `stop` ends its connections; it fires it itself after a `shutdown`.
@@ -208,9 +236,15 @@ pub fn config_warnings(config: &Config) -> Vec<Warning> {
     let broken = config.broken.as_ref().map(|broken| Warning {
         file: Some(broken.file.display().to_string()),
         line: (broken.line > 0).then_some(broken.line),
-        ..Warning::new("config", format!("no turn can run until this is mended: {}", broken.message))
+        ..Warning::new(
+            "config",
+            format!("no turn can run until this is mended: {}", broken.message),
+        )
     });
-    broken.into_iter().chain(config.warnings.iter().cloned()).collect()
+    broken
+        .into_iter()
+        .chain(config.warnings.iter().cloned())
+        .collect()
 }
 
 fn now_of(clock: &Arc<dyn Clock>) -> Now {
@@ -220,7 +254,10 @@ fn now_of(clock: &Arc<dyn Clock>) -> Now {
 
 fn read_secret(path: &Path) -> Result<SecretText, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    Ok(SecretText { text, private: fs::is_private(path) })
+    Ok(SecretText {
+        text,
+        private: fs::is_private(path),
+    })
 }
 
 /// A trace that appends lines to a file.

@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    longshore::cli::main(longshore::os::env::Env::of_process(), std::env::args_os().skip(1).collect())
+    longshore::cli::main(
+        longshore::os::env::Env::of_process(),
+        std::env::args_os().skip(1).collect(),
+    )
 }

@@ -1,5 +1,5 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::{ApprovalAnswer, OptionId};
@@ -27,7 +27,13 @@ async fn a_call_waits_for_its_approval() {
     bench.asks.will([Reply::option(OptionId::AllowOnce)]);
     completed(&bench.run("go").await);
     assert_eq!(
-        bench.sink.only(&["tool/started", "tool/running", "tool/completed", "approval/", "session/status"]),
+        bench.sink.only(&[
+            "tool/started",
+            "tool/running",
+            "tool/completed",
+            "approval/",
+            "session/status"
+        ]),
         [
             "tool/started call_1",
             "approval/requested a1",
@@ -38,12 +44,25 @@ async fn a_call_waits_for_its_approval() {
             "tool/completed call_1 ok",
         ]
     );
-    let Ask::Approval(request) = &*bench.asks.asked()[0] else { panic!() };
-    assert_eq!((request.tool.as_str(), request.tool_call_id.as_str()), ("Write", "call_1"));
-    let options: Vec<_> = request.options.iter().map(|option| option.option_id).collect();
+    let Ask::Approval(request) = &*bench.asks.asked()[0] else {
+        panic!()
+    };
+    assert_eq!(
+        (request.tool.as_str(), request.tool_call_id.as_str()),
+        ("Write", "call_1")
+    );
+    let options: Vec<_> = request
+        .options
+        .iter()
+        .map(|option| option.option_id)
+        .collect();
     use OptionId::{AllowOnce, AllowSession, Reject, RejectStop};
     assert_eq!(options, [AllowOnce, AllowSession, Reject, RejectStop]);
-    assert!(request.options[1].label.contains(request.options[1].rule.as_deref().unwrap()));
+    assert!(
+        request.options[1]
+            .label
+            .contains(request.options[1].rule.as_deref().unwrap())
+    );
     assert_eq!(bench.board.get().status, Status::Running);
 }
 
@@ -51,19 +70,32 @@ async fn a_call_waits_for_its_approval() {
 async fn once_asks_again_and_for_the_session_does_not() {
     for (option, n_asks) in [(OptionId::AllowOnce, 2), (OptionId::AllowSession, 1)] {
         let mut bench = writes(2);
-        bench.asks.will([Reply::option(option), Reply::option(OptionId::AllowOnce)]);
+        bench
+            .asks
+            .will([Reply::option(option), Reply::option(OptionId::AllowOnce)]);
         completed(&bench.run("one").await);
         completed(&bench.run("two").await);
         assert_eq!(bench.asks.asked().len(), n_asks);
         assert_eq!(bench.agent.grants.len(), 2 - n_asks);
-        assert!(bench.results().iter().all(|result| result.starts_with("result")), "{:?}", bench.results());
+        assert!(
+            bench
+                .results()
+                .iter()
+                .all(|result| result.starts_with("result")),
+            "{:?}",
+            bench.results()
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_allowed_is_not_run() {
     for (reply, words, reason) in [
-        (Reply::option(OptionId::Reject), "rejected", TurnReason::Completed),
+        (
+            Reply::option(OptionId::Reject),
+            "rejected",
+            TurnReason::Completed,
+        ),
         (
             Reply::Approval(ApprovalAnswer {
                 option_id: Some(OptionId::Reject),
@@ -73,16 +105,31 @@ async fn what_is_not_allowed_is_not_run() {
             "The user says: use rg",
             TurnReason::Completed,
         ),
-        (Reply::Approval(ApprovalAnswer::default()), "rejected", TurnReason::Completed),
-        (Reply::Unanswered("no decision in time"), "no decision in time", TurnReason::Completed),
-        (Reply::option(OptionId::RejectStop), "rejected", TurnReason::Cancelled),
+        (
+            Reply::Approval(ApprovalAnswer::default()),
+            "rejected",
+            TurnReason::Completed,
+        ),
+        (
+            Reply::Unanswered("no decision in time"),
+            "no decision in time",
+            TurnReason::Completed,
+        ),
+        (
+            Reply::option(OptionId::RejectStop),
+            "rejected",
+            TurnReason::Cancelled,
+        ),
     ] {
         let mut bench = writes(1);
         bench.asks.will([reply]);
         let outcome = bench.run("go").await;
         assert_eq!(outcome.reason, reason);
         let results = bench.results();
-        assert!(results[0].starts_with("error call_1") && results[0].contains(words), "{results:?}");
+        assert!(
+            results[0].starts_with("error call_1") && results[0].contains(words),
+            "{results:?}"
+        );
         assert!(!bench.ws.join("a").exists() && bench.sink.only(&["tool/running"]).is_empty());
     }
 }
@@ -95,7 +142,9 @@ async fn a_rejection_leaves_the_others_alone_and_a_stop_ends_them_all() {
         let mut bench = Bench::new(script);
         bench.put("c", "see\n");
         bench.mode.send_replace(Mode::Manual);
-        bench.asks.will([Reply::option(option), Reply::option(OptionId::AllowOnce)]);
+        bench
+            .asks
+            .will([Reply::option(option), Reply::option(OptionId::AllowOnce)]);
         bench.run("go").await;
         assert_eq!(bench.ws.join("b").exists(), written);
         let results = bench.results();
@@ -108,7 +157,11 @@ async fn a_rejection_leaves_the_others_alone_and_a_stop_ends_them_all() {
 #[tokio::test(start_paused = true)]
 async fn changed_arguments_are_checked_and_judged_anew() {
     for (input, words, exists) in [
-        (json!({"path": "b", "content": "mine"}), "changed the arguments", Some("b")),
+        (
+            json!({"path": "b", "content": "mine"}),
+            "changed the arguments",
+            Some("b"),
+        ),
         (json!({"path": 5}), "Invalid arguments", None),
         (json!({"path": ".env", "content": "x"}), "", None),
     ] {
@@ -121,12 +174,19 @@ async fn changed_arguments_are_checked_and_judged_anew() {
         completed(&bench.run("go").await);
         let results = bench.results();
         assert!(results[0].contains(words), "{results:?}");
-        assert_eq!(results[0].starts_with("result"), exists.is_some(), "{results:?}");
+        assert_eq!(
+            results[0].starts_with("result"),
+            exists.is_some(),
+            "{results:?}"
+        );
         assert!(!bench.ws.join("a").exists(), "never as it was");
         if let Some(name) = exists {
             assert_eq!(bench.text(name), "mine");
         }
-        assert!(bench.agent.grants.is_empty(), "the rule that was shown was about other arguments");
+        assert!(
+            bench.agent.grants.is_empty(),
+            "the rule that was shown was about other arguments"
+        );
         assert_eq!(bench.asks.asked().len(), 1, "not asked twice");
     }
 }
@@ -142,7 +202,10 @@ async fn a_change_of_mode_ends_the_ask() {
         mode.send_replace(Mode::Yolo);
     });
     completed(&outcome);
-    assert_eq!(bench.sink.only(&["approval/resolved"]), ["approval/resolved a1 modechanged"]);
+    assert_eq!(
+        bench.sink.only(&["approval/resolved"]),
+        ["approval/resolved a1 modechanged"]
+    );
     assert_eq!(bench.text("a"), "x");
 }
 
@@ -157,7 +220,10 @@ async fn where_nobody_can_be_asked_the_answer_is_no_at_once() {
         *bench.asks.ability.lock().unwrap() = ability;
         completed(&bench.run("go").await);
         let results = bench.results();
-        assert!(results[0].starts_with("error") && results[0].contains(words), "{results:?}");
+        assert!(
+            results[0].starts_with("error") && results[0].contains(words),
+            "{results:?}"
+        );
         assert!(bench.asks.asked().is_empty() && bench.sink.only(&["approval/"]).is_empty());
         assert!(!bench.ws.join("a").exists());
     }
@@ -177,12 +243,21 @@ async fn a_steer_during_an_approval_comes_after_the_result() {
     let (steers, mode, sink) = (cx.steers.clone(), bench.mode.clone(), bench.sink.clone());
     let (outcome, ()) = tokio::join!(bench.run_in(&cx, "go"), async move {
         sink.until("approval/requested a1").await;
-        steers.push(vec![longshore_protocol::value::content::ContentPart::Text { text: "more".into() }]);
+        steers.push(vec![
+            longshore_protocol::value::content::ContentPart::Text {
+                text: "more".into(),
+            },
+        ]);
         mode.send_replace(Mode::Yolo);
     });
     completed(&outcome);
     let told = bench.told();
-    assert!(told[2].starts_with("result call_1") && told[3] == "user more" && told[4] == "assistant ok []", "{told:?}");
+    assert!(
+        told[2].starts_with("result call_1")
+            && told[3] == "user more"
+            && told[4] == "assistant ok []",
+        "{told:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +280,10 @@ async fn earlier_calls_run_while_a_later_one_waits_for_its_answer() {
     let (outcome, ()) = tokio::join!(bench.run("go"), async move {
         sink.until("approval/requested a1").await;
         sink.until("tool/completed call_1 ok").await;
-        assert!(!sink.lines().contains(&"tool/started call_3".to_owned()), "decided one after another");
+        assert!(
+            !sink.lines().contains(&"tool/started call_3".to_owned()),
+            "decided one after another"
+        );
         assert_eq!(counted.load(Ordering::SeqCst), 0);
         mode.send_replace(Mode::Yolo);
     });
@@ -229,7 +307,9 @@ async fn a_fault_takes_an_open_ask_back() {
         }
     }));
     bench.mode.send_replace(Mode::Manual);
-    bench.asks.will([Reply::option(OptionId::AllowOnce), Reply::Never]);
+    bench
+        .asks
+        .will([Reply::option(OptionId::AllowOnce), Reply::Never]);
     let sink = bench.sink.clone();
     let cx = bench.turn();
     let (outcome, ()) = tokio::join!(bench.run_unchecked(&cx, "go"), async {
@@ -238,6 +318,11 @@ async fn a_fault_takes_an_open_ask_back() {
         gate.send_replace(true);
     });
     assert_eq!(outcome.error.unwrap().kind, ErrorKind::StorageFull);
-    assert!(bench.sink.lines().contains(&"approval/resolved a2 withdrawn".to_owned()));
+    assert!(
+        bench
+            .sink
+            .lines()
+            .contains(&"approval/resolved a2 withdrawn".to_owned())
+    );
     super::testing::valid_for_provider(&bench.history()).unwrap();
 }

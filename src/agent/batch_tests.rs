@@ -10,8 +10,14 @@ use crate::tool::Outcome;
 
 /// Calls of one step, then an end.
 fn step(calls: &[&str]) -> String {
-    let calls: Vec<String> = calls.iter().map(|call| format!("{{tool_call: {call}}}")).collect();
-    format!("turns: [{{steps: [{}]}}, {{steps: [{{text: ok}}]}}]", calls.join(", "))
+    let calls: Vec<String> = calls
+        .iter()
+        .map(|call| format!("{{tool_call: {call}}}"))
+        .collect();
+    format!(
+        "turns: [{{steps: [{}]}}, {{steps: [{{text: ok}}]}}]",
+        calls.join(", ")
+    )
 }
 
 /// A tool whose calls wait for one another: a turn that ends shows that so many ran at once.
@@ -30,14 +36,24 @@ fn meets(name: &'static str, n: usize, access: fn(std::path::PathBuf) -> Access)
 #[tokio::test(start_paused = true)]
 async fn calls_that_do_not_conflict_run_at_once() {
     for (access, paths) in [
-        (Access::read as fn(std::path::PathBuf) -> Access, ["a", "a", "b"]),
+        (
+            Access::read as fn(std::path::PathBuf) -> Access,
+            ["a", "a", "b"],
+        ),
         (Access::read_write, ["a", "b", "c"]),
     ] {
         let calls = paths.map(|path| format!("{{name: Meet, args: {{path: {path}}}}}"));
         let script = step(&calls.each_ref().map(String::as_str));
         let mut bench = Bench::new(&script).with(meets("Meet", 3, access));
         completed(&bench.run("go").await);
-        assert_eq!(bench.results(), ["result call_1 met", "result call_2 met", "result call_3 met"]);
+        assert_eq!(
+            bench.results(),
+            [
+                "result call_1 met",
+                "result call_2 met",
+                "result call_3 met"
+            ]
+        );
     }
 }
 
@@ -49,7 +65,10 @@ struct Held {
 
 impl Held {
     fn new(name: &'static str, access: fn(std::path::PathBuf) -> Access) -> (Self, Probe) {
-        let held = Self { log: Arc::default(), open: watch::Sender::default() };
+        let held = Self {
+            log: Arc::default(),
+            open: watch::Sender::default(),
+        };
         let (log, open) = (held.log.clone(), held.open.clone());
         let probe = Probe::new(name, move |args, _| {
             let (log, mut open) = (log.clone(), open.subscribe());
@@ -99,13 +118,35 @@ async fn conflicting_calls_keep_their_order_and_others_overtake() {
     completed(&outcome);
     assert_eq!(
         held.log(),
-        ["w1 begins", "other begins", "other ends", "w1 ends", "w2 begins", "w2 ends", "w3 begins", "w3 ends"]
+        [
+            "w1 begins",
+            "other begins",
+            "other ends",
+            "w1 ends",
+            "w2 begins",
+            "w2 ends",
+            "w3 begins",
+            "w3 ends"
+        ]
     );
     let results: Vec<String> = bench.results();
-    assert_eq!(results, ["result call_1 w1", "result call_2 w2", "result call_3 other", "result call_4 w3"]);
+    assert_eq!(
+        results,
+        [
+            "result call_1 w1",
+            "result call_2 w2",
+            "result call_3 other",
+            "result call_4 w3"
+        ]
+    );
     assert_eq!(
         bench.sink.only(&["tool/completed"]),
-        ["tool/completed call_3 ok", "tool/completed call_1 ok", "tool/completed call_2 ok", "tool/completed call_4 ok"]
+        [
+            "tool/completed call_3 ok",
+            "tool/completed call_1 ok",
+            "tool/completed call_2 ok",
+            "tool/completed call_4 ok"
+        ]
     );
 }
 
@@ -119,9 +160,15 @@ async fn a_read_and_an_edit_of_one_file_are_ordered_by_the_model() {
     bench.put("a.txt", "old\n");
     completed(&bench.run("go").await);
     let results = bench.results();
-    assert!(results[0].contains("old") && !results[0].contains("new"), "{results:?}");
+    assert!(
+        results[0].contains("old") && !results[0].contains("new"),
+        "{results:?}"
+    );
     assert!(results[1].starts_with("result"), "{results:?}");
-    assert!(results[2].contains("new"), "the same call again, but what it sees was changed: {results:?}");
+    assert!(
+        results[2].contains("new"),
+        "the same call again, but what it sees was changed: {results:?}"
+    );
     assert_eq!(bench.text("a.txt"), "new\n");
 }
 
@@ -156,8 +203,15 @@ async fn bad_calls_are_results_and_their_siblings_are_untouched() {
         "{name: Early, args: {panic_early: true}}",
         "{name: Good, args: {n: 2}}",
     ]))
-    .with(Probe::new("Good", |args, _| async move { Outcome::text(format!("n is {}", args["n"])) }).parameters(strict))
-    .with(Probe::new("Panic", |_, _| async { panic!("as the test wants it") }))
+    .with(
+        Probe::new("Good", |args, _| async move {
+            Outcome::text(format!("n is {}", args["n"]))
+        })
+        .parameters(strict),
+    )
+    .with(Probe::new("Panic", |_, _| async {
+        panic!("as the test wants it")
+    }))
     .with(Probe::new("Early", |_, _| async { Outcome::text("never") }));
     completed(&bench.run("go").await);
     let results = bench.results();
@@ -170,7 +224,10 @@ async fn bad_calls_are_results_and_their_siblings_are_untouched() {
         ("error call_6", "internal error"),
         ("result call_7", "n is 2"),
     ]) {
-        assert!(result.starts_with(start) && result.contains(words), "{result}");
+        assert!(
+            result.starts_with(start) && result.contains(words),
+            "{result}"
+        );
     }
     assert_eq!(results.len(), 7);
     let started = bench.sink.only(&["tool/started"]);
@@ -186,15 +243,30 @@ async fn the_same_look_twice_in_a_step_is_taken_once() {
         let counted = count.clone();
         let probe = Probe::new("Look", move |_, _| {
             counted.fetch_add(1, Ordering::SeqCst);
-            async move { if fails { Outcome::failed("no") } else { Outcome::text("yes").with_note("by the way") } }
+            async move {
+                if fails {
+                    Outcome::failed("no")
+                } else {
+                    Outcome::text("yes").with_note("by the way")
+                }
+            }
         });
         let probe = if dedupes { probe.dedupes() } else { probe };
-        let calls = ["{name: Look, args: {a: 1, b: {c: 2, d: 3}}}", "{name: Look, args: {b: {d: 3, c: 2}, a: 1}}"];
+        let calls = [
+            "{name: Look, args: {a: 1, b: {c: 2, d: 3}}}",
+            "{name: Look, args: {b: {d: 3, c: 2}, a: 1}}",
+        ];
         let mut bench = Bench::new(&step(&calls)).with(probe);
         completed(&bench.run("go").await);
         assert_eq!(count.load(Ordering::SeqCst), n_runs);
         let results = bench.results();
-        let text = |n: usize| results[n].split_once(&format!("call_{}", n + 1)).unwrap().1.to_owned();
+        let text = |n: usize| {
+            results[n]
+                .split_once(&format!("call_{}", n + 1))
+                .unwrap()
+                .1
+                .to_owned()
+        };
         assert_eq!(text(0), text(1), "note and all");
         assert_eq!(results[0].starts_with("error"), fails);
     }
@@ -206,19 +278,29 @@ async fn long_output_is_kept_in_a_file() {
     let mut bench = Bench::new(&step(&["{name: Big, args: {}}"])).with(probe);
     completed(&bench.run("go").await);
     let result = &bench.results()[0];
-    assert!(result.len() < 3_000 && result.contains("60000 characters"), "{result}");
+    assert!(
+        result.len() < 3_000 && result.contains("60000 characters"),
+        "{result}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_a_tool_ends_the_turn_and_what_runs_with_it() {
-    let fault = || crate::kernel::fault::Fault::new(longshore_protocol::error::ErrorKind::StorageFull, "full");
+    let fault = || {
+        crate::kernel::fault::Fault::new(longshore_protocol::error::ErrorKind::StorageFull, "full")
+    };
     let mut bench = Bench::new(&step(&[
         "{name: Touch, args: {path: f, hangs: true}}",
         "{name: Touch, args: {path: f}}",
         "{name: Fault, args: {}}",
         "{name: Touch, args: {path: f}}",
     ]))
-    .with(Probe::new("Fault", move |_, _| async move { Outcome { fault: Some(fault()), ..Outcome::failed("full") } }))
+    .with(Probe::new("Fault", move |_, _| async move {
+        Outcome {
+            fault: Some(fault()),
+            ..Outcome::failed("full")
+        }
+    }))
     .with(
         Probe::new("Touch", |args, _| async move {
             if args.get("hangs").is_some() {
@@ -229,18 +311,32 @@ async fn a_fault_of_a_tool_ends_the_turn_and_what_runs_with_it() {
         .touches(Access::read_write),
     );
     let outcome = bench.run("go").await;
-    assert_eq!((outcome.reason, outcome.error.unwrap().message.as_str()), (TurnReason::Failed, "full"));
+    assert_eq!(
+        (outcome.reason, outcome.error.unwrap().message.as_str()),
+        (TurnReason::Failed, "full")
+    );
     let results = bench.results();
     assert_eq!(results.len(), 4);
-    assert!(results[0].contains("may have had part of its effect"), "{results:?}");
-    assert!(results[1].contains("was not run") && results[3].contains("was not run"), "{results:?}");
+    assert!(
+        results[0].contains("may have had part of its effect"),
+        "{results:?}"
+    );
+    assert!(
+        results[1].contains("was not run") && results[3].contains("was not run"),
+        "{results:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_checklist_is_the_agents() {
-    let mut bench = Bench::new(&step(&["{name: TodoList, args: {todos: [{title: a, status: done}]}}"]));
+    let mut bench = Bench::new(&step(&[
+        "{name: TodoList, args: {todos: [{title: a, status: done}]}}",
+    ]));
     completed(&bench.run("go").await);
     assert_eq!(bench.agent.todos.len(), 1);
     assert_eq!(bench.board.get().todos, bench.agent.todos);
-    assert_eq!(bench.sink.only(&["todo/", "tool/completed"]), ["todo/updated 1", "tool/completed call_1 ok"]);
+    assert_eq!(
+        bench.sink.only(&["todo/", "tool/completed"]),
+        ["todo/updated 1", "tool/completed call_1 ok"]
+    );
 }

@@ -21,7 +21,9 @@ pub(super) struct LeftOut(HashSet<usize>);
 impl LeftOut {
     /// After a request failed: leaves out more, where that may help. False where nothing more can be left out.
     pub(super) fn more(&mut self, class: ErrorClass, messages: &[Arc<Message>]) -> bool {
-        let sent: Vec<usize> = images(messages).filter(|image| !self.0.contains(image)).collect();
+        let sent: Vec<usize> = images(messages)
+            .filter(|image| !self.0.contains(image))
+            .collect();
         let n = match class {
             ErrorClass::RequestTooLarge if sent.len() > KEPT => sent.len() - KEPT,
             ErrorClass::RequestTooLarge | ErrorClass::ImageRejected => sent.len(),
@@ -37,7 +39,10 @@ impl LeftOut {
             return;
         }
         for message in messages {
-            if parts(message).iter().any(|part| place(part).is_some_and(|image| self.0.contains(&image))) {
+            if parts(message)
+                .iter()
+                .any(|part| place(part).is_some_and(|image| self.0.contains(&image)))
+            {
                 for part in parts_mut(Arc::make_mut(message)) {
                     if place(part).is_some_and(|image| self.0.contains(&image)) {
                         *part = Part::text(MARKER);
@@ -49,7 +54,10 @@ impl LeftOut {
 }
 
 fn images(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
-    messages.iter().flat_map(|message| parts(message)).filter_map(place)
+    messages
+        .iter()
+        .flat_map(|message| parts(message))
+        .filter_map(place)
 }
 
 fn place(part: &Part) -> Option<usize> {
@@ -60,12 +68,16 @@ fn place(part: &Part) -> Option<usize> {
 }
 
 fn parts(message: &Message) -> &[Part] {
-    let (Message::User { parts, .. } | Message::Assistant { parts, .. } | Message::ToolResult { parts, .. }) = message;
+    let (Message::User { parts, .. }
+    | Message::Assistant { parts, .. }
+    | Message::ToolResult { parts, .. }) = message;
     parts
 }
 
 fn parts_mut(message: &mut Message) -> &mut [Part] {
-    let (Message::User { parts, .. } | Message::Assistant { parts, .. } | Message::ToolResult { parts, .. }) = message;
+    let (Message::User { parts, .. }
+    | Message::Assistant { parts, .. }
+    | Message::ToolResult { parts, .. }) = message;
     parts
 }
 
@@ -75,7 +87,10 @@ mod tests {
     use crate::kernel::message::MessageOrigin;
 
     fn image(name: &str) -> Part {
-        Part::Image { mime: "image/png".into(), data: name.into() }
+        Part::Image {
+            mime: "image/png".into(),
+            data: name.into(),
+        }
     }
 
     fn shown(left_out: &LeftOut, history: &[Arc<Message>]) -> String {
@@ -94,9 +109,15 @@ mod tests {
     #[test]
     fn too_large_keeps_the_newest_then_none_and_new_images_pass() {
         let parts = ["a", "b", "c", "d", "e"].map(image).to_vec();
-        let mut history = vec![Arc::new(Message::User { parts, origin: MessageOrigin::User })];
+        let mut history = vec![Arc::new(Message::User {
+            parts,
+            origin: MessageOrigin::User,
+        })];
         let mut left_out = LeftOut::default();
-        assert!(!left_out.more(ErrorClass::Overloaded, &history), "images are not to blame");
+        assert!(
+            !left_out.more(ErrorClass::Overloaded, &history),
+            "images are not to blame"
+        );
         assert_eq!(shown(&left_out, &history), "abcde");
         assert!(left_out.more(ErrorClass::RequestTooLarge, &history));
         assert_eq!(shown(&left_out, &history), "---de");
@@ -104,11 +125,17 @@ mod tests {
         assert_eq!(shown(&left_out, &history), "-----");
         assert!(!left_out.more(ErrorClass::RequestTooLarge, &history));
         // The same bytes anew are another image.
-        history.push(Arc::new(Message::User { parts: vec![image("a")], origin: MessageOrigin::User }));
+        history.push(Arc::new(Message::User {
+            parts: vec![image("a")],
+            origin: MessageOrigin::User,
+        }));
         assert_eq!(shown(&left_out, &history), "-----a");
         assert!(left_out.more(ErrorClass::ImageRejected, &history));
         assert_eq!(shown(&left_out, &history), "------");
-        assert!(matches!(&parts_of(&history[0])[0], Part::Image { .. }), "the history keeps them");
+        assert!(
+            matches!(&parts_of(&history[0])[0], Part::Image { .. }),
+            "the history keeps them"
+        );
     }
 
     fn parts_of(message: &Message) -> &[Part] {

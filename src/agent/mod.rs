@@ -15,20 +15,22 @@ pub mod step;
 pub mod turn;
 
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
 mod approval_tests;
 #[cfg(test)]
 mod batch_tests;
 #[cfg(test)]
 mod cancel_tests;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod turn_tests;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId};
+use longshore_protocol::id::{
+    AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId,
+};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::session::{Mode, Status, WaitingFor};
 use longshore_protocol::value::todo::Todo;
@@ -134,7 +136,10 @@ pub struct Steers(Mutex<Vec<Vec<ContentPart>>>);
 impl Steers {
     /// Adds input.
     pub fn push(&self, input: Vec<ContentPart>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(input);
     }
 
     /// Takes all of it, in order.
@@ -144,7 +149,10 @@ impl Steers {
 
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 }
 
@@ -192,8 +200,15 @@ impl Board {
         let mut posted = self.lock();
         change(&mut posted.waiting);
         let waits = !posted.waiting.approvals.is_empty() || !posted.waiting.questions.is_empty();
-        posted.status = if waits { Status::Waiting } else { Status::Running };
-        DomainEvent::SessionStatus { status: posted.status, waiting: posted.waiting.clone() }
+        posted.status = if waits {
+            Status::Waiting
+        } else {
+            Status::Running
+        };
+        DomainEvent::SessionStatus {
+            status: posted.status,
+            waiting: posted.waiting.clone(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Posted> {
@@ -229,7 +244,9 @@ impl Ids {
     /// Counts up to an id seen in a journal.
     pub fn seen(&mut self, id: &str) {
         let digits = id.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let Ok(number) = digits.parse::<u64>() else { return };
+        let Ok(number) = digits.parse::<u64>() else {
+            return;
+        };
         let counter = match &id[..id.len() - digits.len()] {
             "i" => &mut self.items,
             "call_" => &mut self.calls,

@@ -66,7 +66,10 @@ impl AskUser for Questioner {
         questions: Vec<Question>,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, AskOutcome> {
-        let id = QuestionId::from(format!("q{}", self.asked.fetch_add(1, Ordering::Relaxed) + 1));
+        let id = QuestionId::from(format!(
+            "q{}",
+            self.asked.fetch_add(1, Ordering::Relaxed) + 1
+        ));
         let request = QuestionRequest {
             question_id: id.clone(),
             session_id: self.session.clone(),
@@ -79,15 +82,29 @@ impl AskUser for Questioner {
         let (agent, sink, board) = (self.agent.clone(), self.sink.clone(), self.board.clone());
         let asks = self.asks.clone();
         Box::pin(async move {
-            if let Err(fault) =
-                sink.durable(&agent, DomainEvent::QuestionRequested { request: request.clone() })
-            {
-                return AskOutcome::Unanswered { reason: format!("the question could not be recorded: {fault}") };
+            if let Err(fault) = sink.durable(
+                &agent,
+                DomainEvent::QuestionRequested {
+                    request: request.clone(),
+                },
+            ) {
+                return AskOutcome::Unanswered {
+                    reason: format!("the question could not be recorded: {fault}"),
+                };
             }
-            sink.live(&agent, board.wait(|waiting| waiting.questions.push(id.clone())));
+            sink.live(
+                &agent,
+                board.wait(|waiting| waiting.questions.push(id.clone())),
+            );
             let outcome = asks.ask(Arc::new(Ask::Question(request)), cancel).await;
-            sink.live(&agent, board.wait(|waiting| waiting.questions.retain(|open| *open != id)));
-            let resolved = DomainEvent::QuestionResolved { question: id, outcome: outcome.resolution() };
+            sink.live(
+                &agent,
+                board.wait(|waiting| waiting.questions.retain(|open| *open != id)),
+            );
+            let resolved = DomainEvent::QuestionResolved {
+                question: id,
+                outcome: outcome.resolution(),
+            };
             if let Err(fault) = sink.durable(&agent, resolved) {
                 tracing::error!(%fault, "the end of a question could not be recorded");
             }

@@ -66,7 +66,9 @@ const INVALID: &str = "None of the last calls could be run: their tool or their 
 impl Streak {
     /// Takes in one step's calls. Repeats within one step do not count.
     pub fn observe(&mut self, calls: &[Seen]) -> Advice {
-        let Some(first) = calls.first() else { return Advice::None };
+        let Some(first) = calls.first() else {
+            return Advice::None;
+        };
         if calls.iter().all(|call| call.form == Form::Invalid) {
             self.n_invalid += 1;
         } else if calls.iter().any(|call| call.form == Form::Good) {
@@ -103,7 +105,10 @@ pub fn key(tool: &str, arguments: &Result<Value, String>, raw: &str) -> String {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().map(|(name, value)| (name.clone(), sorted(value))).collect();
+            let mut members: Vec<_> = members
+                .iter()
+                .map(|(name, value)| (name.clone(), sorted(value)))
+                .collect();
             members.sort_by(|a, b| a.0.cmp(&b.0));
             Value::Object(members.into_iter().collect())
         }
@@ -119,13 +124,18 @@ mod tests {
     use super::*;
 
     fn good(key: &str) -> Seen {
-        Seen { key: key.to_owned(), form: Form::Good }
+        Seen {
+            key: key.to_owned(),
+            form: Form::Good,
+        }
     }
 
     #[test]
     fn insists_at_three_five_and_eight_and_stops_at_twelve() {
         let mut streak = Streak::default();
-        let advice: Vec<_> = (1..=12).map(|_| streak.observe(&[good("Read a")])).collect();
+        let advice: Vec<_> = (1..=12)
+            .map(|_| streak.observe(&[good("Read a")]))
+            .collect();
         assert_eq!(advice[..2], [Advice::None; 2]);
         assert_eq!(advice[2..4], [Advice::Remind(FIRST); 2]);
         assert_eq!(advice[4..7], [Advice::Remind(SECOND); 3]);
@@ -140,7 +150,10 @@ mod tests {
             assert_eq!(streak.observe(&[good("a")]), Advice::None);
             assert_eq!(streak.observe(&[good("b")]), Advice::None);
         }
-        assert_eq!(streak.observe(&[good("a"), good("a"), good("a"), good("a")]), Advice::None);
+        assert_eq!(
+            streak.observe(&[good("a"), good("a"), good("a"), good("a")]),
+            Advice::None
+        );
         assert_eq!(streak.observe(&[good("a"), good("b")]), Advice::None);
         assert_eq!(streak.observe(&[good("a")]), Advice::None);
     }
@@ -154,7 +167,10 @@ mod tests {
             for (form, times) in forms {
                 for _ in 0..*times {
                     n += 1;
-                    advice = streak.observe(&[Seen { key: format!("call {n}"), form: *form }]);
+                    advice = streak.observe(&[Seen {
+                        key: format!("call {n}"),
+                        form: *form,
+                    }]);
                 }
             }
             advice
@@ -162,9 +178,19 @@ mod tests {
         let stopped = Advice::Stop(INVALID, Why::Invalid);
         assert_eq!(last(&[(Form::Invalid, 11)]), Advice::None);
         assert_eq!(last(&[(Form::Invalid, 12)]), stopped);
-        assert_eq!(last(&[(Form::Invalid, 11), (Form::Good, 1), (Form::Invalid, 11)]), Advice::None);
+        assert_eq!(
+            last(&[(Form::Invalid, 11), (Form::Good, 1), (Form::Invalid, 11)]),
+            Advice::None
+        );
         assert_eq!(last(&[(Form::Unreadable, 40)]), Advice::None);
-        assert_eq!(last(&[(Form::Invalid, 11), (Form::Unreadable, 3), (Form::Invalid, 1)]), stopped);
+        assert_eq!(
+            last(&[
+                (Form::Invalid, 11),
+                (Form::Unreadable, 3),
+                (Form::Invalid, 1)
+            ]),
+            stopped
+        );
     }
 
     #[test]
@@ -172,6 +198,9 @@ mod tests {
         let a = key("T", &Ok(json!({"x": 1, "y": {"p": 1, "q": 2}})), "");
         let b = key("T", &Ok(json!({"y": {"q": 2, "p": 1}, "x": 1})), "");
         assert_eq!(a, b);
-        assert_ne!(key("T", &Err("bad".into()), "{1"), key("T", &Err("bad".into()), "{2"));
+        assert_ne!(
+            key("T", &Err("bad".into()), "{1"),
+            key("T", &Err("bad".into()), "{2")
+        );
     }
 }

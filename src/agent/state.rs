@@ -74,10 +74,15 @@ impl Restore {
     pub fn state(&mut self, record: StateRecord) {
         match record {
             StateRecord::Reminder { text } => {
-                self.agent.context.push(Message::user(text, MessageOrigin::Reminder));
+                self.agent
+                    .context
+                    .push(Message::user(text, MessageOrigin::Reminder));
             }
             StateRecord::Granted { grant } => self.agent.grants.push(grant),
-            StateRecord::Spent { usage, context_tokens } => {
+            StateRecord::Spent {
+                usage,
+                context_tokens,
+            } => {
                 self.agent.usage.add(&usage);
                 if let Some(step) = &mut self.step {
                     step.tokens = Some(context_tokens);
@@ -116,23 +121,41 @@ impl Restore {
                 if self.turn.as_ref() != Some(turn) {
                     // The line that began the turn could not be read; an answer to nothing is no valid history.
                     self.turn = Some(turn.clone());
-                    self.agent.context.push(Message::user(LOST, MessageOrigin::User));
+                    self.agent
+                        .context
+                        .push(Message::user(LOST, MessageOrigin::User));
                 }
                 self.step = Some(OpenStep::new(*step));
             }
             DomainEvent::StepEnded { finish, .. } | DomainEvent::StepInterrupted { finish, .. } => {
                 self.close_step(Some(*finish));
             }
-            DomainEvent::MessageCompleted { item, text, partial, .. } => {
+            DomainEvent::MessageCompleted {
+                item,
+                text,
+                partial,
+                ..
+            } => {
                 self.agent.ids.seen(item.as_str());
                 self.part(Part::Text(text.clone()), *partial);
             }
-            DomainEvent::ThinkingCompleted { item, text, signature, partial, .. } => {
+            DomainEvent::ThinkingCompleted {
+                item,
+                text,
+                signature,
+                partial,
+                ..
+            } => {
                 self.agent.ids.seen(item.as_str());
-                let thinking = Thinking { text: text.clone(), signature: signature.clone() };
+                let thinking = Thinking {
+                    text: text.clone(),
+                    signature: signature.clone(),
+                };
                 self.part(Part::Thinking(thinking), *partial);
             }
-            DomainEvent::ToolStarted { call, name, origin, .. } => {
+            DomainEvent::ToolStarted {
+                call, name, origin, ..
+            } => {
                 self.agent.ids.seen(call.as_str());
                 if let Some(step) = &mut self.step {
                     step.calls.push(ModelCall {
@@ -145,7 +168,13 @@ impl Restore {
                     step.results.push(None);
                 }
             }
-            DomainEvent::ToolCompleted { call, is_error, output, note, .. } => {
+            DomainEvent::ToolCompleted {
+                call,
+                is_error,
+                output,
+                note,
+                ..
+            } => {
                 if let Some(step) = &mut self.step {
                     step.result(call, output.clone(), *is_error, note.clone());
                 }
@@ -154,12 +183,16 @@ impl Restore {
                 self.agent.ids.seen(request.approval_id.as_str());
                 self.approvals.push(request.approval_id.clone());
             }
-            DomainEvent::ApprovalResolved { approval, .. } => self.approvals.retain(|open| open != approval),
+            DomainEvent::ApprovalResolved { approval, .. } => {
+                self.approvals.retain(|open| open != approval);
+            }
             DomainEvent::QuestionRequested { request } => {
                 self.agent.ids.seen(request.question_id.as_str());
                 self.questions.push(request.question_id.clone());
             }
-            DomainEvent::QuestionResolved { question, .. } => self.questions.retain(|open| open != question),
+            DomainEvent::QuestionResolved { question, .. } => {
+                self.questions.retain(|open| open != question);
+            }
             DomainEvent::TodoUpdated { todos } => self.agent.todos = Arc::from(todos.clone()),
             DomainEvent::SessionCreated { .. }
             | DomainEvent::SessionUpdated { .. }
@@ -198,7 +231,10 @@ impl Restore {
     fn user(&mut self, input: &[longshore_protocol::value::content::ContentPart]) {
         // It was checked before it was recorded; what a newer check would refuse is left out rather than the session.
         if let Ok(parts) = convert(input) {
-            self.agent.context.push(Message::User { parts, origin: MessageOrigin::User });
+            self.agent.context.push(Message::User {
+                parts,
+                origin: MessageOrigin::User,
+            });
         }
     }
 
@@ -211,11 +247,20 @@ impl Restore {
 
     fn close_step(&mut self, finish: Option<FinishReason>) {
         let Some(step) = self.step.take() else { return };
-        let OpenStep { number: _, tokens, parts, partial, calls, results } = step;
+        let OpenStep {
+            number: _,
+            tokens,
+            parts,
+            partial,
+            calls,
+            results,
+        } = step;
         if finish == Some(FinishReason::Filtered) {
             return;
         }
-        let says_something = parts.iter().any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
+        let says_something = parts
+            .iter()
+            .any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
         if calls.is_empty() && !says_something {
             return;
         }
@@ -231,7 +276,11 @@ impl Restore {
                 })
             })
             .collect();
-        let answer = Message::Assistant { parts, calls, partial };
+        let answer = Message::Assistant {
+            parts,
+            calls,
+            partial,
+        };
         let tokens = tokens.unwrap_or_else(|| self.agent.context.tokens() + estimate(&answer));
         self.agent.context.push_exchange(answer, tokens, results);
     }
@@ -239,20 +288,44 @@ impl Restore {
 
 impl OpenStep {
     fn new(number: u32) -> Self {
-        Self { number, tokens: None, parts: Vec::new(), partial: false, calls: Vec::new(), results: Vec::new() }
+        Self {
+            number,
+            tokens: None,
+            parts: Vec::new(),
+            partial: false,
+            calls: Vec::new(),
+            results: Vec::new(),
+        }
     }
 
     /// The first result of a call counts; a later one is a stray.
-    fn result(&mut self, call: &ToolCallId, parts: Vec<Part>, is_error: bool, note: Option<String>) {
-        let Some(n) = self.calls.iter().position(|known| known.id == *call) else { return };
+    fn result(
+        &mut self,
+        call: &ToolCallId,
+        parts: Vec<Part>,
+        is_error: bool,
+        note: Option<String>,
+    ) {
+        let Some(n) = self.calls.iter().position(|known| known.id == *call) else {
+            return;
+        };
         if self.results[n].is_none() {
             let note = note.filter(|note| !note.is_empty());
-            self.results[n] = Some(Message::ToolResult { call: call.clone(), parts, is_error, note });
+            self.results[n] = Some(Message::ToolResult {
+                call: call.clone(),
+                parts,
+                is_error,
+                note,
+            });
         }
     }
 
     fn open_calls(&self) -> impl Iterator<Item = ToolCallId> {
-        self.calls.iter().zip(&self.results).filter(|(_, result)| result.is_none()).map(|(call, _)| call.id.clone())
+        self.calls
+            .iter()
+            .zip(&self.results)
+            .filter(|(_, result)| result.is_none())
+            .map(|(call, _)| call.id.clone())
     }
 }
 
@@ -274,9 +347,15 @@ mod tests {
             name: "Read".into(),
             input: Arc::new(json!({})),
             title: String::new(),
-            display: Display::Generic { summary: String::new(), detail: None },
+            display: Display::Generic {
+                summary: String::new(),
+                detail: None,
+            },
             accesses: vec![],
-            origin: CallOrigin { arguments: "{}".into(), ..CallOrigin::default() },
+            origin: CallOrigin {
+                arguments: "{}".into(),
+                ..CallOrigin::default()
+            },
         }
     }
 
@@ -296,8 +375,15 @@ mod tests {
     fn begin() -> Restore {
         let mut restore = Restore::new("s".into());
         let input = vec![ContentPart::Text { text: "go".into() }];
-        restore.event(&DomainEvent::TurnStarted { turn: "t1".into(), origin: Origin::User, input });
-        restore.event(&DomainEvent::StepStarted { turn: "t1".into(), step: 1 });
+        restore.event(&DomainEvent::TurnStarted {
+            turn: "t1".into(),
+            origin: Origin::User,
+            input,
+        });
+        restore.event(&DomainEvent::StepStarted {
+            turn: "t1".into(),
+            step: 1,
+        });
         restore.event(&DomainEvent::MessageCompleted {
             turn: "t1".into(),
             item: "i7".into(),
@@ -310,7 +396,12 @@ mod tests {
     #[test]
     fn results_stand_in_call_order_whatever_order_they_ended_in() {
         let mut restore = begin();
-        for event in [started("call_4"), started("call_5"), completed("call_5", "b"), completed("call_4", "a")] {
+        for event in [
+            started("call_4"),
+            started("call_5"),
+            completed("call_5", "b"),
+            completed("call_4", "a"),
+        ] {
             restore.event(&event);
         }
         let usage = Usage::default();
@@ -320,7 +411,13 @@ mod tests {
             finish: FinishReason::ToolCalls,
             usage,
         });
-        assert_eq!(restore.open(), Open { turn: Some("t1".into()), ..Open::default() });
+        assert_eq!(
+            restore.open(),
+            Open {
+                turn: Some("t1".into()),
+                ..Open::default()
+            }
+        );
         let (mut agent, _) = restore.finish();
         let calls: Vec<String> = agent
             .context
@@ -332,13 +429,21 @@ mod tests {
             })
             .collect();
         assert_eq!(calls, ["call_4", "call_5"]);
-        assert_eq!((agent.ids.call().as_str(), agent.ids.item().as_str()), ("call_6", "i8"));
+        assert_eq!(
+            (agent.ids.call().as_str(), agent.ids.item().as_str()),
+            ("call_6", "i8")
+        );
     }
 
     #[test]
     fn a_call_without_an_end_is_reported_and_its_history_is_valid() {
         let mut restore = begin();
-        for event in [started("call_1"), started("call_2"), completed("call_1", "a"), completed("call_1", "stray")] {
+        for event in [
+            started("call_1"),
+            started("call_2"),
+            completed("call_1", "a"),
+            completed("call_1", "stray"),
+        ] {
             restore.event(&event);
         }
         assert_eq!(restore.open().calls, [ToolCallId::from("call_2")]);
@@ -352,13 +457,19 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert!(texts[0].contains("\"a\"") && texts[1].contains("unknown"), "{texts:?}");
+        assert!(
+            texts[0].contains("\"a\"") && texts[1].contains("unknown"),
+            "{texts:?}"
+        );
     }
 
     #[test]
     fn an_input_that_was_lost_leaves_a_valid_history() {
         let mut restore = Restore::new("s".into());
-        restore.event(&DomainEvent::StepStarted { turn: "t1".into(), step: 1 });
+        restore.event(&DomainEvent::StepStarted {
+            turn: "t1".into(),
+            step: 1,
+        });
         restore.event(&DomainEvent::MessageCompleted {
             turn: "t1".into(),
             item: "i1".into(),

@@ -53,7 +53,13 @@ impl Agent {
         step: u32,
         progress: &mut Progress,
     ) -> Result<Answer, Fault> {
-        cx.sink.durable(&self.id, DomainEvent::StepStarted { turn: cx.turn.clone(), step })?;
+        cx.sink.durable(
+            &self.id,
+            DomainEvent::StepStarted {
+                turn: cx.turn.clone(),
+                step,
+            },
+        )?;
         let mut budget = Budget::new(cx.limits.max_attempts_per_step);
         let mut attempt = 1;
         loop {
@@ -71,14 +77,19 @@ impl Agent {
                 return Ok(Answer::Cancelled);
             }
             let error = match outcome.map(|()| assembler.finish()) {
-                Ok(Ok(answer)) => return Ok(Answer::Whole(self.take(cx, answer, shown, progress)?)),
+                Ok(Ok(answer)) => {
+                    return Ok(Answer::Whole(self.take(cx, answer, shown, progress)?));
+                }
                 Ok(Err(error)) | Err(error) => error,
             };
             tracing::warn!(class = ?error.class, attempt, %error, "model request failed");
             if let Some(usage) = spent {
                 self.spend(cx, usage, self.context.tokens(), progress)?;
             }
-            let delay = if progress.left_out.more(error.class, &self.context.messages()) {
+            let delay = if progress
+                .left_out
+                .more(error.class, &self.context.messages())
+            {
                 Duration::ZERO
             } else {
                 let begun = !shown.items.is_empty() || !shown.calls.is_empty();
@@ -107,7 +118,12 @@ impl Agent {
                     discard: shown.ids(),
                 },
             );
-            if cx.cancel.run_until_cancelled(tokio::time::sleep(delay)).await.is_none() {
+            if cx
+                .cancel
+                .run_until_cancelled(tokio::time::sleep(delay))
+                .await
+                .is_none()
+            {
                 self.interrupt(cx, step, FinishReason::Interrupted)?;
                 return Ok(Answer::Cancelled);
             }
@@ -151,18 +167,25 @@ impl Agent {
         match delta {
             Delta::Text(text) if !text.is_empty() => {
                 let (item, offset) = shown.item(Kind::Message, &mut self.ids, text.len());
-                cx.sink.live(&self.id, DomainEvent::MessageDelta { item, offset, text });
+                cx.sink
+                    .live(&self.id, DomainEvent::MessageDelta { item, offset, text });
             }
             Delta::Thinking { text, signature } => {
                 let (item, offset) = shown.item(Kind::Thinking, &mut self.ids, text.len());
                 shown.sealed = signature.is_some();
                 if !text.is_empty() {
-                    cx.sink.live(&self.id, DomainEvent::ThinkingDelta { item, offset, text });
+                    cx.sink
+                        .live(&self.id, DomainEvent::ThinkingDelta { item, offset, text });
                 }
             }
             Delta::CallStarted { slot, name, .. } => {
                 shown.sealed = true;
-                let call = ShownCall { slot, id: self.ids.call(), name: name.into(), bytes: 0 };
+                let call = ShownCall {
+                    slot,
+                    id: self.ids.call(),
+                    name: name.into(),
+                    bytes: 0,
+                };
                 cx.sink.live(&self.id, call.delta(0, String::new()));
                 shown.calls.push(call);
             }
@@ -207,17 +230,34 @@ impl Agent {
                 extras: call.extras,
             })
             .collect();
-        let usage = answer.usage.unwrap_or_else(|| Usage { estimated: true, ..Usage::default() });
         let parts = answer.parts;
+        let usage = answer.usage.unwrap_or_else(|| Usage {
+            input_other: self.context.tokens(),
+            output: estimate_answer(&parts, &calls),
+            estimated: true,
+            ..Usage::default()
+        });
         let context_tokens = match usage.total() {
             0 => self.context.tokens() + estimate_answer(&parts, &calls),
             reported => reported,
         };
         self.spend(cx, usage, context_tokens, progress)?;
         if let Some(value) = cx.model.state(&self.session) {
-            cx.sink.state(&self.id, StateRecord::ModelState { key: cx.model.info().id.clone(), value })?;
+            cx.sink.state(
+                &self.id,
+                StateRecord::ModelState {
+                    key: cx.model.info().id.clone(),
+                    value,
+                },
+            )?;
         }
-        Ok(Whole { parts, calls, finish: answer.finish, usage, context_tokens })
+        Ok(Whole {
+            parts,
+            calls,
+            finish: answer.finish,
+            usage,
+            context_tokens,
+        })
     }
 
     /// Records what a request cost, whatever came of it.
@@ -230,9 +270,22 @@ impl Agent {
     ) -> Result<(), Fault> {
         self.usage.add(&usage);
         progress.usage.add(&usage);
-        cx.sink.state(&self.id, StateRecord::Spent { usage, context_tokens })?;
+        cx.sink.state(
+            &self.id,
+            StateRecord::Spent {
+                usage,
+                context_tokens,
+            },
+        )?;
         let context_window = cx.model.info().max_context_size;
-        cx.sink.live(&self.id, DomainEvent::SessionUsage { context_tokens, context_window, total: self.usage });
+        cx.sink.live(
+            &self.id,
+            DomainEvent::SessionUsage {
+                context_tokens,
+                context_window,
+                total: self.usage,
+            },
+        );
         Ok(())
     }
 
@@ -247,21 +300,39 @@ impl Agent {
         progress: &mut Progress,
     ) -> Result<(), Fault> {
         self.record_items(cx, &parts, shown, Completeness::Partial)?;
-        let says_something = parts.iter().any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
-        let added = if says_something { estimate_answer(&parts, &[]) } else { 0 };
+        let says_something = parts
+            .iter()
+            .any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
+        let added = if says_something {
+            estimate_answer(&parts, &[])
+        } else {
+            0
+        };
         let context_tokens = self.context.tokens() + added;
         if let Some(usage) = spent {
             self.spend(cx, usage, context_tokens, progress)?;
         }
         if says_something {
-            let answer = Message::Assistant { parts, calls: Vec::new(), partial: true };
-            self.context.push_exchange(answer, context_tokens, Vec::new());
+            let answer = Message::Assistant {
+                parts,
+                calls: Vec::new(),
+                partial: true,
+            };
+            self.context
+                .push_exchange(answer, context_tokens, Vec::new());
         }
         self.interrupt(cx, step, FinishReason::Interrupted)
     }
 
     fn interrupt(&self, cx: &TurnCx, step: u32, finish: FinishReason) -> Result<(), Fault> {
-        cx.sink.durable(&self.id, DomainEvent::StepInterrupted { turn: cx.turn.clone(), step, finish })?;
+        cx.sink.durable(
+            &self.id,
+            DomainEvent::StepInterrupted {
+                turn: cx.turn.clone(),
+                step,
+                finish,
+            },
+        )?;
         Ok(())
     }
 
@@ -274,10 +345,18 @@ impl Agent {
     ) -> Result<(), Fault> {
         let partial = completeness == Completeness::Partial;
         for (n, part) in parts.iter().enumerate() {
-            let item = shown.items.get(n).map_or_else(|| self.ids.item(), |shown| shown.id.clone());
+            let item = shown
+                .items
+                .get(n)
+                .map_or_else(|| self.ids.item(), |shown| shown.id.clone());
             let turn = cx.turn.clone();
             let event = match part {
-                Part::Text(text) => DomainEvent::MessageCompleted { turn, item, text: text.clone(), partial },
+                Part::Text(text) => DomainEvent::MessageCompleted {
+                    turn,
+                    item,
+                    text: text.clone(),
+                    partial,
+                },
                 Part::Thinking(thinking) => DomainEvent::ThinkingCompleted {
                     turn,
                     item,
@@ -333,7 +412,11 @@ impl Shown {
     fn item(&mut self, kind: Kind, ids: &mut super::Ids, bytes: usize) -> (ItemId, u64) {
         let continues = !self.sealed && self.items.last().is_some_and(|last| last.kind == kind);
         if !continues {
-            self.items.push(ShownItem { kind, id: ids.item(), bytes: 0 });
+            self.items.push(ShownItem {
+                kind,
+                id: ids.item(),
+                bytes: 0,
+            });
             self.sealed = false;
         }
         let last = self.items.len() - 1;
@@ -345,13 +428,20 @@ impl Shown {
 
     fn ids(&self) -> Vec<String> {
         let items = self.items.iter().map(|item| item.id.to_string());
-        items.chain(self.calls.iter().map(|call| call.id.to_string())).collect()
+        items
+            .chain(self.calls.iter().map(|call| call.id.to_string()))
+            .collect()
     }
 }
 
 impl ShownCall {
     fn delta(&self, offset: u64, text: String) -> DomainEvent {
-        DomainEvent::ToolDelta { call: self.id.clone(), name: self.name.clone(), offset, text }
+        DomainEvent::ToolDelta {
+            call: self.id.clone(),
+            name: self.name.clone(),
+            offset,
+            text,
+        }
     }
 }
 

@@ -3,7 +3,10 @@
 //! Each turn is checked on its way out: every request and the history are valid for a strict provider, and an agent
 //! restored from what was recorded equals the live one.
 
-#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out files and look at them"
+)]
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -77,7 +80,10 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let ws = dir.path().canonicalize().unwrap().join("ws");
         std::fs::create_dir(&ws).unwrap();
-        let workspace = Arc::new(Workspace::open(WorkspaceOptions { cwd: ws.clone(), ..WorkspaceOptions::default() }));
+        let workspace = Arc::new(Workspace::open(WorkspaceOptions {
+            cwd: ws.clone(),
+            ..WorkspaceOptions::default()
+        }));
         let deps = FileDeps {
             freshness: Arc::default(),
             locks: Arc::default(),
@@ -175,7 +181,9 @@ impl Bench {
             parts: vec![Part::text(text)],
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
-        let outcome = running.await.unwrap_or_else(|_| panic!("the turn hangs: {:#?}", self.sink.lines()));
+        let outcome = running
+            .await
+            .unwrap_or_else(|_| panic!("the turn hangs: {:#?}", self.sink.lines()));
         let ended = DomainEvent::TurnEnded {
             turn: cx.turn.clone(),
             reason: outcome.reason,
@@ -192,8 +200,15 @@ impl Bench {
         let history = self.history();
         valid_for_provider(&history).unwrap_or_else(|why| panic!("{why}: {history:#?}"));
         for request in self.model.requests() {
-            valid_for_provider(&request.messages).unwrap_or_else(|why| panic!("{why}: {:#?}", request.messages));
-            assert!(!matches!(&**request.messages.last().unwrap(), Message::Assistant { .. }), "nothing was asked");
+            valid_for_provider(&request.messages)
+                .unwrap_or_else(|why| panic!("{why}: {:#?}", request.messages));
+            assert!(
+                !matches!(
+                    &**request.messages.last().unwrap(),
+                    Message::Assistant { .. }
+                ),
+                "nothing was asked"
+            );
         }
         let mut restore = Restore::new("s".into());
         for entry in self.sink.entries() {
@@ -207,8 +222,14 @@ impl Bench {
         let (restored, _) = restore.finish();
         assert_eq!(restored.context.messages(), history);
         assert_eq!(restored.context.tokens(), self.agent.context.tokens());
-        assert_eq!((restored.usage, restored.grants), (self.agent.usage, self.agent.grants.clone()));
-        assert_eq!((restored.todos, restored.interrupted), (self.agent.todos.clone(), self.agent.interrupted));
+        assert_eq!(
+            (restored.usage, restored.grants),
+            (self.agent.usage, self.agent.grants.clone())
+        );
+        assert_eq!(
+            (restored.todos, restored.interrupted),
+            (self.agent.todos.clone(), self.agent.interrupted)
+        );
         assert_eq!(restored.ids.approvals, self.agent.ids.approvals);
         assert_eq!(restored.ids.questions, self.agent.ids.questions);
     }
@@ -224,22 +245,45 @@ impl Bench {
 
     /// The results in the history, in its order.
     pub(crate) fn results(&self) -> Vec<String> {
-        self.told().into_iter().filter(|line| line.starts_with("result ") || line.starts_with("error ")).collect()
+        self.told()
+            .into_iter()
+            .filter(|line| line.starts_with("result ") || line.starts_with("error "))
+            .collect()
     }
 }
 
 /// A message in short: its role and its text.
 pub(crate) fn said(message: &Message) -> String {
     match message {
-        Message::User { parts, origin: MessageOrigin::User } => format!("user {}", text_of(parts)),
+        Message::User {
+            parts,
+            origin: MessageOrigin::User,
+        } => format!("user {}", text_of(parts)),
         Message::User { parts, .. } => format!("reminder {}", text_of(parts)),
-        Message::Assistant { parts, calls, partial } => {
+        Message::Assistant {
+            parts,
+            calls,
+            partial,
+        } => {
             let calls: Vec<_> = calls.iter().map(|call| call.id.to_string()).collect();
             let partial = if *partial { " partial" } else { "" };
-            format!("assistant{partial} {} [{}]", text_of(parts), calls.join(" "))
+            format!(
+                "assistant{partial} {} [{}]",
+                text_of(parts),
+                calls.join(" ")
+            )
         }
-        Message::ToolResult { call, parts, is_error, .. } => {
-            format!("{} {call} {}", if *is_error { "error" } else { "result" }, text_of(parts))
+        Message::ToolResult {
+            call,
+            parts,
+            is_error,
+            ..
+        } => {
+            format!(
+                "{} {call} {}",
+                if *is_error { "error" } else { "result" },
+                text_of(parts)
+            )
         }
     }
 }
@@ -262,15 +306,21 @@ pub(crate) fn valid_for_provider(messages: &[Arc<Message>]) -> Result<(), String
     let mut ids = HashSet::new();
     let mut last: Option<&Message> = None;
     for message in messages {
-        let (Message::User { parts, .. } | Message::Assistant { parts, .. } | Message::ToolResult { parts, .. }) =
-            &**message;
-        if parts.iter().any(|part| matches!(part, Part::Text(text) if text.trim().is_empty())) {
+        let (Message::User { parts, .. }
+        | Message::Assistant { parts, .. }
+        | Message::ToolResult { parts, .. }) = &**message;
+        if parts
+            .iter()
+            .any(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
+        {
             return Err(format!("a blank part in {message:?}"));
         }
         match &**message {
             Message::ToolResult { call, .. } => {
                 if open.pop_front().as_deref() != Some(call.as_str()) {
-                    return Err(format!("a result of {call} stands where there should be another"));
+                    return Err(format!(
+                        "a result of {call} stands where there should be another"
+                    ));
                 }
                 if parts.is_empty() {
                     return Err(format!("the result of {call} is empty"));
@@ -296,7 +346,13 @@ pub(crate) fn valid_for_provider(messages: &[Arc<Message>]) -> Result<(), String
                 if parts.is_empty() {
                     return Err("an empty input".into());
                 }
-                let said_before = matches!(last, Some(Message::User { origin: MessageOrigin::User, .. }));
+                let said_before = matches!(
+                    last,
+                    Some(Message::User {
+                        origin: MessageOrigin::User,
+                        ..
+                    })
+                );
                 if *origin == MessageOrigin::User && said_before {
                     return Err("two inputs in a row".into());
                 }
@@ -304,7 +360,11 @@ pub(crate) fn valid_for_provider(messages: &[Arc<Message>]) -> Result<(), String
         }
         last = Some(message);
     }
-    if open.is_empty() { Ok(()) } else { Err(format!("no result of {open:?} at the end")) }
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("no result of {open:?} at the end"))
+    }
 }
 
 /// Something said to the sink.
@@ -343,7 +403,10 @@ impl Recorder {
 
     /// The lines that begin with one of the words.
     pub(crate) fn only(&self, words: &[&str]) -> Vec<String> {
-        self.lines().into_iter().filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
+        self.lines()
+            .into_iter()
+            .filter(|line| words.iter().any(|word| line.starts_with(word)))
+            .collect()
     }
 
     /// Waits until a line has been said.
@@ -360,7 +423,12 @@ impl Recorder {
 
     fn add(&self, entry: Entry) -> Result<u64, Fault> {
         if !matches!(entry, Entry::Live(_))
-            && self.refuses.lock().unwrap().as_ref().is_some_and(|refuses| refuses(&entry))
+            && self
+                .refuses
+                .lock()
+                .unwrap()
+                .as_ref()
+                .is_some_and(|refuses| refuses(&entry))
         {
             return Err(Fault::new(ErrorKind::StorageFull, "no space left"));
         }
@@ -390,7 +458,14 @@ impl EventSink for Recorder {
 
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         let fails = self.sync_fails.load(std::sync::atomic::Ordering::SeqCst);
-        async move { if fails { Err(Fault::new(ErrorKind::StorageError, "the disk is broken")) } else { Ok(()) } }.boxed()
+        async move {
+            if fails {
+                Err(Fault::new(ErrorKind::StorageError, "the disk is broken"))
+            } else {
+                Ok(())
+            }
+        }
+        .boxed()
     }
 }
 
@@ -398,8 +473,12 @@ impl EventSink for Recorder {
 pub(crate) fn line(entry: &Entry) -> String {
     let event = match entry {
         Entry::State(StateRecord::Reminder { .. }) => return "state reminder".into(),
-        Entry::State(StateRecord::Granted { grant }) => return format!("state granted {}", grant.rule),
-        Entry::State(StateRecord::Spent { usage, .. }) => return format!("state spent {}", usage.total()),
+        Entry::State(StateRecord::Granted { grant }) => {
+            return format!("state granted {}", grant.rule);
+        }
+        Entry::State(StateRecord::Spent { usage, .. }) => {
+            return format!("state spent {}", usage.total());
+        }
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
         Entry::Live(event) | Entry::Durable(event) => event,
     };
@@ -412,16 +491,28 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::TurnQueued { turn, .. } => format!("turn/queued {turn}"),
         DomainEvent::TurnStarted { turn, .. } => format!("turn/started {turn}"),
         DomainEvent::TurnSteered { .. } => "turn/steered".into(),
-        DomainEvent::TurnEnded { turn, reason, .. } => format!("turn/ended {turn} {reason:?}").to_lowercase(),
+        DomainEvent::TurnEnded { turn, reason, .. } => {
+            format!("turn/ended {turn} {reason:?}").to_lowercase()
+        }
         DomainEvent::StepStarted { step, .. } => format!("step/started {step}"),
         DomainEvent::StepEnded { step, .. } => format!("step/ended {step}"),
-        DomainEvent::StepInterrupted { step, finish, .. } => format!("step/interrupted {step} {finish:?}").to_lowercase(),
-        DomainEvent::StepRetrying { attempt, delay_ms, discard, .. } => {
+        DomainEvent::StepInterrupted { step, finish, .. } => {
+            format!("step/interrupted {step} {finish:?}").to_lowercase()
+        }
+        DomainEvent::StepRetrying {
+            attempt,
+            delay_ms,
+            discard,
+            ..
+        } => {
             format!("step/retrying {attempt} {delay_ms} [{}]", discard.join(" "))
         }
         DomainEvent::MessageDelta { item, text, .. } => format!("message/delta {item} {text}"),
         DomainEvent::MessageCompleted { item, partial, .. } => {
-            format!("message/completed {item}{}", if *partial { " partial" } else { "" })
+            format!(
+                "message/completed {item}{}",
+                if *partial { " partial" } else { "" }
+            )
         }
         DomainEvent::ThinkingDelta { item, text, .. } => format!("thinking/delta {item} {text}"),
         DomainEvent::ThinkingCompleted { item, .. } => format!("thinking/completed {item}"),
@@ -430,18 +521,27 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::ToolRunning { call } => format!("tool/running {call}"),
         DomainEvent::ToolProgress { call, text, .. } => format!("tool/progress {call} {text}"),
         DomainEvent::ToolCompleted { call, is_error, .. } => {
-            format!("tool/completed {call} {}", if *is_error { "error" } else { "ok" })
+            format!(
+                "tool/completed {call} {}",
+                if *is_error { "error" } else { "ok" }
+            )
         }
-        DomainEvent::ApprovalRequested { request } => format!("approval/requested {}", request.approval_id),
-        DomainEvent::ApprovalResolved { approval, outcome, .. } => {
-            format!("approval/resolved {approval} {outcome:?}").to_lowercase()
+        DomainEvent::ApprovalRequested { request } => {
+            format!("approval/requested {}", request.approval_id)
         }
-        DomainEvent::QuestionRequested { request } => format!("question/requested {}", request.question_id),
+        DomainEvent::ApprovalResolved {
+            approval, outcome, ..
+        } => format!("approval/resolved {approval} {outcome:?}").to_lowercase(),
+        DomainEvent::QuestionRequested { request } => {
+            format!("question/requested {}", request.question_id)
+        }
         DomainEvent::QuestionResolved { question, outcome } => {
             format!("question/resolved {question} {outcome:?}").to_lowercase()
         }
         DomainEvent::TodoUpdated { todos } => format!("todo/updated {}", todos.len()),
-        DomainEvent::SessionStatus { status, .. } => format!("session/status {status:?}").to_lowercase(),
+        DomainEvent::SessionStatus { status, .. } => {
+            format!("session/status {status:?}").to_lowercase()
+        }
         DomainEvent::SessionUsage { total, .. } => format!("session/usage {}", total.total()),
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
@@ -460,7 +560,10 @@ pub(crate) enum Reply {
 
 impl Reply {
     pub(crate) fn option(option: OptionId) -> Self {
-        Self::Approval(ApprovalAnswer { option_id: Some(option), ..ApprovalAnswer::default() })
+        Self::Approval(ApprovalAnswer {
+            option_id: Some(option),
+            ..ApprovalAnswer::default()
+        })
     }
 }
 
@@ -473,7 +576,11 @@ pub(crate) struct FakeAsks {
 
 impl Default for FakeAsks {
     fn default() -> Self {
-        Self { ability: Mutex::new(Ability::Able), replies: Mutex::default(), asked: Mutex::default() }
+        Self {
+            ability: Mutex::new(Ability::Able),
+            replies: Mutex::default(),
+            asked: Mutex::default(),
+        }
     }
 }
 
@@ -498,10 +605,13 @@ impl AskHost for FakeAsks {
         let reply = reply.unwrap_or_else(|| panic!("nobody is scripted to answer {ask:?}"));
         async move {
             match reply {
-                Reply::Approval(answer) => {
-                    AskOutcome::Answered { answer: AskAnswer::Approval(answer), by: "host".into() }
-                }
-                Reply::Unanswered(reason) => AskOutcome::Unanswered { reason: reason.into() },
+                Reply::Approval(answer) => AskOutcome::Answered {
+                    answer: AskAnswer::Approval(answer),
+                    by: "host".into(),
+                },
+                Reply::Unanswered(reason) => AskOutcome::Unanswered {
+                    reason: reason.into(),
+                },
                 Reply::Never => {
                     cancel.cancelled().await;
                     AskOutcome::Withdrawn
@@ -529,7 +639,10 @@ impl Spy {
             efforts: vec![],
         };
         let script = Script::parse(script, None).unwrap();
-        Self { model: ScriptedClient::new(info, script, Duration::ZERO, None), requests: Mutex::default() }
+        Self {
+            model: ScriptedClient::new(info, script, Duration::ZERO, None),
+            requests: Mutex::default(),
+        }
     }
 
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
@@ -575,7 +688,11 @@ impl Probe {
             dedupe: false,
             own_budget: false,
         };
-        Self { spec, accesses: Box::new(|_, _| Vec::new()), runs: Arc::new(move |args, cx| runs(args, cx).boxed()) }
+        Self {
+            spec,
+            accesses: Box::new(|_, _| Vec::new()),
+            runs: Arc::new(move |args, cx| runs(args, cx).boxed()),
+        }
     }
 
     /// With these parameters.
@@ -592,8 +709,11 @@ impl Probe {
 
     /// Touches the file `path` in this way.
     pub(crate) fn touches(mut self, access: fn(PathBuf) -> Access) -> Self {
-        self.accesses =
-            Box::new(move |args, cx| vec![access(cx.workspace.cwd.join(args["path"].as_str().unwrap()))]);
+        self.accesses = Box::new(move |args, cx| {
+            vec![access(
+                cx.workspace.cwd.join(args["path"].as_str().unwrap()),
+            )]
+        });
         self
     }
 
@@ -615,7 +735,10 @@ impl Tool for Probe {
         Ok(Call {
             accesses: (self.accesses)(&args, cx),
             title: self.spec.name.into(),
-            display: Display::Generic { summary: self.spec.name.into(), detail: None },
+            display: Display::Generic {
+                summary: self.spec.name.into(),
+                detail: None,
+            },
             subject: Subject::None,
             preview: None,
             execute: Box::new(move |cx| runs(args, cx)),
@@ -639,13 +762,35 @@ fn the_checker_finds_what_providers_refuse() {
         extras: serde_json::Map::new(),
     };
     let answer = |text: &str, calls: &[&str]| {
-        let parts = if text.is_empty() { vec![] } else { vec![Part::text(text)] };
-        Arc::new(Message::Assistant { parts, calls: calls.iter().map(|id| call(id)).collect(), partial: false })
+        let parts = if text.is_empty() {
+            vec![]
+        } else {
+            vec![Part::text(text)]
+        };
+        Arc::new(Message::Assistant {
+            parts,
+            calls: calls.iter().map(|id| call(id)).collect(),
+            partial: false,
+        })
     };
     let result = |id: &str| {
-        Arc::new(Message::ToolResult { call: id.into(), parts: vec![Part::text("r")], is_error: false, note: None })
+        Arc::new(Message::ToolResult {
+            call: id.into(),
+            parts: vec![Part::text("r")],
+            is_error: false,
+            note: None,
+        })
     };
-    assert_eq!(valid_for_provider(&[user("a"), answer("", &["1", "2"]), result("1"), result("2"), answer("b", &[])]), Ok(()));
+    assert_eq!(
+        valid_for_provider(&[
+            user("a"),
+            answer("", &["1", "2"]),
+            result("1"),
+            result("2"),
+            answer("b", &[])
+        ]),
+        Ok(())
+    );
     for bad in [
         vec![answer("b", &[])],
         vec![user("a"), user("b")],
@@ -657,7 +802,13 @@ fn the_checker_finds_what_providers_refuse() {
         vec![user("a"), answer("", &["1", "2"]), result("2"), result("1")],
         vec![user("a"), result("1")],
         vec![user("a"), answer("", &["1"]), result("1"), result("1")],
-        vec![user("a"), answer("", &["1"]), result("1"), answer("", &["1"]), result("1")],
+        vec![
+            user("a"),
+            answer("", &["1"]),
+            result("1"),
+            answer("", &["1"]),
+            result("1"),
+        ],
     ] {
         assert!(valid_for_provider(&bad).is_err(), "{bad:?}");
     }

@@ -75,10 +75,21 @@ impl Agent {
                 (TurnReason::Failed, stop, Some(fault.to_failure()))
             }
         };
-        TurnOutcome { reason, stop, error, usage: progress.usage, text: progress.text }
+        TurnOutcome {
+            reason,
+            stop,
+            error,
+            usage: progress.usage,
+            text: progress.text,
+        }
     }
 
-    async fn run_steps(&mut self, cx: &TurnCx, input: TurnInput, progress: &mut Progress) -> Result<End, Fault> {
+    async fn run_steps(
+        &mut self,
+        cx: &TurnCx,
+        input: TurnInput,
+        progress: &mut Progress,
+    ) -> Result<End, Fault> {
         self.begin(cx, input).await?;
         let limit = cx.limits.max_steps_per_turn;
         let mut step = 0;
@@ -96,7 +107,10 @@ impl Agent {
                 Answer::Cancelled => return Ok(End::Cancelled),
             };
             progress.said(&whole.parts);
-            match self.finish_step(cx, step, whole, &mut progress.streak).await? {
+            match self
+                .finish_step(cx, step, whole, &mut progress.streak)
+                .await?
+            {
                 None => {}
                 // What was added while the model had its say is answered in this turn, as long as it has steps left.
                 Some(End::Stopped(_)) if !cx.steers.is_empty() && (limit == 0 || step < limit) => {}
@@ -106,9 +120,23 @@ impl Agent {
     }
 
     async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
-        let TurnInput { origin, shown, parts } = input;
-        cx.sink.durable(&self.id, DomainEvent::TurnStarted { turn: cx.turn.clone(), origin, input: shown })?;
-        self.context.push(Message::User { parts, origin: MessageOrigin::User });
+        let TurnInput {
+            origin,
+            shown,
+            parts,
+        } = input;
+        cx.sink.durable(
+            &self.id,
+            DomainEvent::TurnStarted {
+                turn: cx.turn.clone(),
+                origin,
+                input: shown,
+            },
+        )?;
+        self.context.push(Message::User {
+            parts,
+            origin: MessageOrigin::User,
+        });
         if std::mem::take(&mut self.interrupted) {
             self.remind(cx, INTERRUPTED)?;
         }
@@ -124,8 +152,10 @@ impl Agent {
     /// Tells the model something it was not told by anybody else.
     pub(super) fn remind(&mut self, cx: &TurnCx, text: &str) -> Result<(), Fault> {
         let text: Arc<str> = text.into();
-        cx.sink.state(&self.id, StateRecord::Reminder { text: text.clone() })?;
-        self.context.push(Message::user(text, MessageOrigin::Reminder));
+        cx.sink
+            .state(&self.id, StateRecord::Reminder { text: text.clone() })?;
+        self.context
+            .push(Message::user(text, MessageOrigin::Reminder));
         Ok(())
     }
 
@@ -133,8 +163,17 @@ impl Agent {
         for shown in cx.steers.take() {
             // It was checked when it was taken in.
             let parts = super::context::input::convert(&shown)?;
-            cx.sink.durable(&self.id, DomainEvent::TurnSteered { turn: cx.turn.clone(), input: shown })?;
-            self.context.push(Message::User { parts, origin: MessageOrigin::User });
+            cx.sink.durable(
+                &self.id,
+                DomainEvent::TurnSteered {
+                    turn: cx.turn.clone(),
+                    input: shown,
+                },
+            )?;
+            self.context.push(Message::User {
+                parts,
+                origin: MessageOrigin::User,
+            });
         }
         Ok(())
     }
@@ -147,17 +186,37 @@ impl Agent {
         whole: Whole,
         streak: &mut Streak,
     ) -> Result<Option<End>, Fault> {
-        let Whole { parts, calls, finish, usage, context_tokens } = whole;
-        let ended = DomainEvent::StepEnded { turn: cx.turn.clone(), step, finish, usage };
+        let Whole {
+            parts,
+            calls,
+            finish,
+            usage,
+            context_tokens,
+        } = whole;
+        let ended = DomainEvent::StepEnded {
+            turn: cx.turn.clone(),
+            step,
+            finish,
+            usage,
+        };
         if finish == FinishReason::Filtered {
             // Neither the calls nor the half answer are sent again: they would be filtered again.
             cx.sink.durable(&self.id, ended)?;
-            let message = "the provider filtered the model's answer; put the request in other words";
+            let message =
+                "the provider filtered the model's answer; put the request in other words";
             return Err(Fault::new(ErrorKind::Filtered, message));
         }
         let (results, advice, end) = run_batch(self, cx, &calls, finish, streak).await;
         let asked = !calls.is_empty();
-        self.context.push_exchange(Message::Assistant { parts, calls, partial: false }, context_tokens, results);
+        self.context.push_exchange(
+            Message::Assistant {
+                parts,
+                calls,
+                partial: false,
+            },
+            context_tokens,
+            results,
+        );
         cx.board.set_context(self.context.tokens());
         let recorded = cx.sink.durable(&self.id, ended);
         match end {
@@ -181,7 +240,9 @@ impl Agent {
             }
         }
         Ok(match finish {
-            FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other if asked => None,
+            FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other if asked => {
+                None
+            }
             FinishReason::Truncated => Some(End::Stopped(StopReason::MaxTokens)),
             _ => Some(End::Stopped(StopReason::EndTurn)),
         })
@@ -218,14 +279,26 @@ fn max_steps(limit: u32) -> Fault {
     let message = format!(
         "the turn took its {limit} steps without coming to an end; start another, or raise loop.max_steps_per_turn"
     );
-    Fault::new(ErrorKind::MaxSteps, message).with("name", "max_steps_per_turn").with("value", limit)
+    Fault::new(ErrorKind::MaxSteps, message)
+        .with("name", "max_steps_per_turn")
+        .with("value", limit)
 }
 
 fn stopped(why: Why) -> Fault {
     let (message, name, value) = match why {
-        Why::Repeated => ("the model made the same call", "identical_calls", REPEAT_STOP),
-        Why::Invalid => ("the model made only calls that could not be run", "invalid_calls", INVALID_STOP),
+        Why::Repeated => (
+            "the model made the same call",
+            "identical_calls",
+            REPEAT_STOP,
+        ),
+        Why::Invalid => (
+            "the model made only calls that could not be run",
+            "invalid_calls",
+            INVALID_STOP,
+        ),
     };
     let message = format!("{message} {value} times in a row, so the turn was stopped");
-    Fault::new(ErrorKind::LimitExceeded, message).with("name", name).with("value", value)
+    Fault::new(ErrorKind::LimitExceeded, message)
+        .with("name", name)
+        .with("value", value)
 }

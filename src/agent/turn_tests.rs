@@ -53,25 +53,56 @@ turns:
             "turn/ended t1 completed",
         ]
     );
-    assert_eq!((outcome.stop, outcome.text.as_str(), outcome.usage.total()), (StopReason::EndTurn, "Done.", 37));
+    assert_eq!(
+        (outcome.stop, outcome.text.as_str(), outcome.usage.total()),
+        (StopReason::EndTurn, "Done.", 37)
+    );
     assert_eq!(bench.agent.usage.total(), 37);
     assert_eq!(bench.agent.context.tokens(), 22, "the last report counts");
     let told = bench.told();
     assert_eq!(told[0], "user go");
     assert_eq!(told[1], "assistant (Hm.)Looking. [call_1]");
-    assert!(told[2].starts_with("result call_1") && told[2].contains("inside"), "{told:?}");
+    assert!(
+        told[2].starts_with("result call_1") && told[2].contains("inside"),
+        "{told:?}"
+    );
     assert_eq!(told[3], "assistant Done. []");
     // The system prompt is rendered once.
-    let prompts: Vec<_> = bench.model.requests().iter().map(|request| request.system.clone()).collect();
-    assert!(Arc::ptr_eq(&prompts[0], &prompts[1]) && prompts[0].contains(bench.ws.to_str().unwrap()));
+    let prompts: Vec<_> = bench
+        .model
+        .requests()
+        .iter()
+        .map(|request| request.system.clone())
+        .collect();
+    assert!(
+        Arc::ptr_eq(&prompts[0], &prompts[1]) && prompts[0].contains(bench.ws.to_str().unwrap())
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_cut_or_filtered_run_nothing() {
     for (finish, reason, stop, n_calls, kind) in [
-        ("truncated", TurnReason::Completed, StopReason::MaxTokens, 2, None),
-        ("paused", TurnReason::Completed, StopReason::EndTurn, 2, None),
-        ("filtered", TurnReason::Failed, StopReason::Refusal, 0, Some(ErrorKind::Filtered)),
+        (
+            "truncated",
+            TurnReason::Completed,
+            StopReason::MaxTokens,
+            2,
+            None,
+        ),
+        (
+            "paused",
+            TurnReason::Completed,
+            StopReason::EndTurn,
+            2,
+            None,
+        ),
+        (
+            "filtered",
+            TurnReason::Failed,
+            StopReason::Refusal,
+            0,
+            Some(ErrorKind::Filtered),
+        ),
     ] {
         let script = format!(
             "turns: [{{finish: {finish}, steps: [{{text: Hm}}, {{tool_call: {{name: Write, args: {{path: a, content: x}}}}}}, \
@@ -85,7 +116,12 @@ async fn answers_that_are_cut_or_filtered_run_nothing() {
         assert!(bench.sink.only(&["tool/running"]).is_empty());
         let results = bench.results();
         assert_eq!(results.len(), n_calls, "{finish}");
-        assert!(results.iter().all(|result| result.starts_with("error") && result.contains("not run")), "{results:?}");
+        assert!(
+            results
+                .iter()
+                .all(|result| result.starts_with("error") && result.contains("not run")),
+            "{results:?}"
+        );
         // The call that was cut is drawn with no arguments.
         let inputs: Vec<_> = bench
             .sink
@@ -104,7 +140,8 @@ async fn answers_that_are_cut_or_filtered_run_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_of_a_filtered_answer_stays_in_the_history() {
-    let mut bench = Bench::new("turns: [{finish: filtered, steps: [{text: Hm}]}, {steps: [{text: ok}]}]");
+    let mut bench =
+        Bench::new("turns: [{finish: filtered, steps: [{text: Hm}]}, {steps: [{text: ok}]}]");
     bench.run("one").await;
     bench.run("two").await;
     assert_eq!(bench.told(), ["user one\n\ntwo", "assistant ok []"]);
@@ -113,13 +150,26 @@ async fn nothing_of_a_filtered_answer_stays_in_the_history() {
 #[tokio::test(start_paused = true)]
 async fn the_finish_that_is_said_yields_to_what_came() {
     for (finish, calls) in [("completed", true), ("tool_calls", false), ("other", true)] {
-        let call = if calls { ", {tool_call: {name: Read, args: {path: a}}}" } else { "" };
-        let script = format!("turns: [{{finish: {finish}, steps: [{{text: Hm}}{call}]}}, {{steps: [{{text: ok}}]}}]");
+        let call = if calls {
+            ", {tool_call: {name: Read, args: {path: a}}}"
+        } else {
+            ""
+        };
+        let script = format!(
+            "turns: [{{finish: {finish}, steps: [{{text: Hm}}{call}]}}, {{steps: [{{text: ok}}]}}]"
+        );
         let mut bench = Bench::new(&script);
         bench.put("a", "x\n");
         let outcome = bench.run("go").await;
-        assert_eq!((outcome.reason, outcome.stop), (TurnReason::Completed, StopReason::EndTurn));
-        assert_eq!(bench.sink.only(&["step/ended"]).len(), if calls { 2 } else { 1 }, "{finish}");
+        assert_eq!(
+            (outcome.reason, outcome.stop),
+            (TurnReason::Completed, StopReason::EndTurn)
+        );
+        assert_eq!(
+            bench.sink.only(&["step/ended"]).len(),
+            if calls { 2 } else { 1 },
+            "{finish}"
+        );
     }
 }
 
@@ -129,9 +179,20 @@ async fn a_turn_ends_at_its_limit_of_steps() {
     let mut bench = Bench::new(calls);
     bench.limits.max_steps_per_turn = 2;
     let outcome = bench.run("go").await;
-    assert_eq!((outcome.reason, outcome.stop), (TurnReason::Failed, StopReason::MaxSteps));
+    assert_eq!(
+        (outcome.reason, outcome.stop),
+        (TurnReason::Failed, StopReason::MaxSteps)
+    );
     assert_eq!(outcome.error.unwrap().kind, ErrorKind::MaxSteps);
-    assert_eq!(bench.sink.only(&["step/"]), ["step/started 1", "step/ended 1", "step/started 2", "step/ended 2"]);
+    assert_eq!(
+        bench.sink.only(&["step/"]),
+        [
+            "step/started 1",
+            "step/ended 1",
+            "step/started 2",
+            "step/ended 2"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,15 +228,27 @@ turns:
         .iter()
         .map(|line| line.splitn(4, ' ').map(str::to_owned).collect())
         .collect();
-    let ms: Vec<u64> = retries.iter().map(|retry| retry[2].parse().unwrap()).collect();
-    assert!((500..=625).contains(&ms[0]) && (1000..=1250).contains(&ms[1]) && ms[2] == 7000, "{ms:?}");
+    let ms: Vec<u64> = retries
+        .iter()
+        .map(|retry| retry[2].parse().unwrap())
+        .collect();
+    assert!(
+        (500..=625).contains(&ms[0]) && (1000..=1250).contains(&ms[1]) && ms[2] == 7000,
+        "{ms:?}"
+    );
     let attempts: Vec<_> = retries.iter().map(|retry| retry[1].as_str()).collect();
     assert_eq!(attempts, ["2", "3", "4", "5"]);
     let discards: Vec<_> = retries.iter().map(|retry| retry[3].as_str()).collect();
     assert_eq!(discards, ["[]", "[]", "[]", "[i1 call_1]"]);
     assert_eq!(bench.told(), ["user go", "assistant Whole. []"]);
-    assert_eq!(bench.sink.only(&["message/completed", "tool/started"]), ["message/completed i2"]);
-    assert_eq!(bench.sink.only(&["step/started", "step/ended"]), ["step/started 1", "step/ended 1"]);
+    assert_eq!(
+        bench.sink.only(&["message/completed", "tool/started"]),
+        ["message/completed i2"]
+    );
+    assert_eq!(
+        bench.sink.only(&["step/started", "step/ended"]),
+        ["step/started 1", "step/ended 1"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,14 +258,24 @@ async fn some_failures_are_not_tried_again() {
         ("{kind: auth}", ErrorKind::AuthRequired),
         ("{kind: overflow}", ErrorKind::ContextOverflow),
         ("{kind: filtered}", ErrorKind::Filtered),
-        ("{status: 429, retry_after_ms: 400000}", ErrorKind::RateLimited),
+        (
+            "{status: 429, retry_after_ms: 400000}",
+            ErrorKind::RateLimited,
+        ),
     ] {
         let mut bench = Bench::new(&format!("turns: [{{error: {failure}}}]"));
         let outcome = bench.run("go").await;
         let error = outcome.error.unwrap();
-        assert_eq!((outcome.reason, error.kind), (TurnReason::Failed, kind), "{failure}");
+        assert_eq!(
+            (outcome.reason, error.kind),
+            (TurnReason::Failed, kind),
+            "{failure}"
+        );
         assert_eq!(error.retry_at.is_some(), failure.contains("400000"));
-        assert_eq!(bench.sink.only(&["step/"]), ["step/started 1", "step/interrupted 1 error"]);
+        assert_eq!(
+            bench.sink.only(&["step/"]),
+            ["step/started 1", "step/interrupted 1 error"]
+        );
         assert_eq!(bench.told(), ["user go"]);
     }
 }
@@ -201,7 +284,10 @@ async fn some_failures_are_not_tried_again() {
 async fn images_that_a_provider_refuses_stay_out_for_the_turn() {
     let png = "iVBORw0KGgo=";
     let shows = Probe::new("Show", move |_, _| async move {
-        Outcome::parts(vec![Part::Image { mime: "image/png".into(), data: png.into() }])
+        Outcome::parts(vec![Part::Image {
+            mime: "image/png".into(),
+            data: png.into(),
+        }])
     });
     let mut bench = Bench::new(
         r#"
@@ -218,11 +304,31 @@ turns:
         .model
         .requests()
         .iter()
-        .map(|request| request.messages.iter().map(|message| said(message).matches("[image]").count()).sum())
+        .map(|request| {
+            request
+                .messages
+                .iter()
+                .map(|message| said(message).matches("[image]").count())
+                .sum()
+        })
         .collect();
-    assert_eq!(images, [0, 3, 2, 0, 1], "newest two, none, and only the new one");
-    assert!(bench.sink.only(&["step/retrying"]).iter().all(|line| line.split(' ').nth(2) == Some("0")));
-    assert_eq!(bench.told().join("").matches("[image]").count(), 4, "the history keeps them");
+    assert_eq!(
+        images,
+        [0, 3, 2, 0, 1],
+        "newest two, none, and only the new one"
+    );
+    assert!(
+        bench
+            .sink
+            .only(&["step/retrying"])
+            .iter()
+            .all(|line| line.split(' ').nth(2) == Some("0"))
+    );
+    assert_eq!(
+        bench.told().join("").matches("[image]").count(),
+        4,
+        "the history keeps them"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,34 +391,62 @@ async fn steers_join_before_the_next_request_and_never_part_a_call_from_its_resu
 
 #[tokio::test(start_paused = true)]
 async fn the_model_hears_once_of_a_cancel_by_the_user() {
-    let mut bench = Bench::new("turns: [{steps: [{text: one}]}, {steps: [{text: two}]}, {steps: [{text: three}]}]");
+    let mut bench = Bench::new(
+        "turns: [{steps: [{text: one}]}, {steps: [{text: two}]}, {steps: [{text: three}]}]",
+    );
     let cx = bench.turn();
     cx.cancel.cancel();
-    assert_eq!(bench.run_in(&cx, "first").await.reason, TurnReason::Cancelled);
+    assert_eq!(
+        bench.run_in(&cx, "first").await.reason,
+        TurnReason::Cancelled
+    );
     bench.run("second").await;
     bench.run("third").await;
     let told = bench.told();
     assert_eq!(told[0], "user first\n\nsecond");
     assert!(told[1].starts_with("reminder") && told[1].contains("interrupted"));
-    assert_eq!(told[2..], ["assistant one []", "user third", "assistant two []"]);
+    assert_eq!(
+        told[2..],
+        ["assistant one []", "user third", "assistant two []"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_calls_are_reminded_of_then_stopped() {
-    let mut bench =
-        Bench::new("turns: [{steps: [{tool_call: {name: Look, args: {a: 1}}}]}]\non_exhausted: repeat_last")
-            .with(Probe::new("Look", |_, _| async { Outcome::text("same") }));
+    let mut bench = Bench::new(
+        "turns: [{steps: [{tool_call: {name: Look, args: {a: 1}}}]}]\non_exhausted: repeat_last",
+    )
+    .with(Probe::new("Look", |_, _| async { Outcome::text("same") }));
     let outcome = bench.run("go").await;
-    assert_eq!((outcome.reason, outcome.stop), (TurnReason::Failed, StopReason::Error));
+    assert_eq!(
+        (outcome.reason, outcome.stop),
+        (TurnReason::Failed, StopReason::Error)
+    );
     let error = outcome.error.unwrap();
-    assert!(error.kind == ErrorKind::LimitExceeded && error.message.contains("12 times"), "{error:?}");
+    assert!(
+        error.kind == ErrorKind::LimitExceeded && error.message.contains("12 times"),
+        "{error:?}"
+    );
     let told = bench.told();
-    assert_eq!(told.iter().filter(|line| line.starts_with("result")).count(), 12, "a success stays one");
-    let reminders: Vec<usize> =
-        told.iter().enumerate().filter(|(_, line)| line.starts_with("reminder")).map(|(n, _)| n).collect();
+    assert_eq!(
+        told.iter()
+            .filter(|line| line.starts_with("result"))
+            .count(),
+        12,
+        "a success stays one"
+    );
+    let reminders: Vec<usize> = told
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("reminder"))
+        .map(|(n, _)| n)
+        .collect();
     assert_eq!(reminders.len(), 10, "from the third on");
     // The next input starts afresh.
-    assert_eq!(bench.run("again").await.error.unwrap().kind, ErrorKind::LimitExceeded);
+    assert_eq!(
+        bench.run("again").await.error.unwrap().kind,
+        ErrorKind::LimitExceeded
+    );
     assert_eq!(bench.sink.only(&["step/ended"]).len(), 24);
 }
 
@@ -329,13 +463,28 @@ async fn only_calls_that_can_never_run_stop_a_turn() {
         let outcome = bench.run("go").await;
         let n_steps = bench.sink.only(&["step/ended"]).len();
         if stops {
-            assert_eq!((outcome.reason, n_steps), (TurnReason::Failed, 12), "{call}");
-            assert!(outcome.error.unwrap().message.contains("could not be run"), "{call}");
+            assert_eq!(
+                (outcome.reason, n_steps),
+                (TurnReason::Failed, 12),
+                "{call}"
+            );
+            assert!(
+                outcome.error.unwrap().message.contains("could not be run"),
+                "{call}"
+            );
         } else if call.contains("none") {
-            assert_eq!((outcome.reason, n_steps), (TurnReason::Completed, 16), "{call}");
+            assert_eq!(
+                (outcome.reason, n_steps),
+                (TurnReason::Completed, 16),
+                "{call}"
+            );
         } else {
             // A text of arguments is sent as it stands, so it is the same rubbish each time.
-            assert_eq!((outcome.reason, n_steps), (TurnReason::Failed, 12), "{call}");
+            assert_eq!(
+                (outcome.reason, n_steps),
+                (TurnReason::Failed, 12),
+                "{call}"
+            );
         }
     }
 }
@@ -344,14 +493,30 @@ async fn only_calls_that_can_never_run_stop_a_turn() {
 async fn a_journal_that_fails_ends_the_turn_at_any_place() {
     type Refuses = fn(&Entry) -> bool;
     let places: [(&str, Refuses); 9] = [
-        ("turn", |entry| matches!(entry, Entry::Durable(DomainEvent::TurnStarted { .. }))),
-        ("step", |entry| matches!(entry, Entry::Durable(DomainEvent::StepStarted { .. }))),
-        ("message", |entry| matches!(entry, Entry::Durable(DomainEvent::MessageCompleted { .. }))),
-        ("spent", |entry| matches!(entry, Entry::State(StateRecord::Spent { .. }))),
-        ("started", |entry| matches!(entry, Entry::Durable(DomainEvent::ToolStarted { .. }))),
-        ("running", |entry| matches!(entry, Entry::Durable(DomainEvent::ToolRunning { .. }))),
-        ("completed", |entry| matches!(entry, Entry::Durable(DomainEvent::ToolCompleted { .. }))),
-        ("ended", |entry| matches!(entry, Entry::Durable(DomainEvent::StepEnded { .. }))),
+        ("turn", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::TurnStarted { .. }))
+        }),
+        ("step", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::StepStarted { .. }))
+        }),
+        ("message", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::MessageCompleted { .. }))
+        }),
+        ("spent", |entry| {
+            matches!(entry, Entry::State(StateRecord::Spent { .. }))
+        }),
+        ("started", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::ToolStarted { .. }))
+        }),
+        ("running", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::ToolRunning { .. }))
+        }),
+        ("completed", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::ToolCompleted { .. }))
+        }),
+        ("ended", |entry| {
+            matches!(entry, Entry::Durable(DomainEvent::StepEnded { .. }))
+        }),
         ("all", |_| true),
     ];
     for (place, refuses) in places {
@@ -367,11 +532,20 @@ async fn a_journal_that_fails_ends_the_turn_at_any_place() {
         bench.sink.refuse(refuses);
         let cx = bench.turn();
         let outcome = bench.run_unchecked(&cx, "go").await;
-        assert_eq!(outcome.error.unwrap().kind, ErrorKind::StorageFull, "{place}");
+        assert_eq!(
+            outcome.error.unwrap().kind,
+            ErrorKind::StorageFull,
+            "{place}"
+        );
         let history = bench.history();
-        super::testing::valid_for_provider(&history).unwrap_or_else(|why| panic!("{place}: {why}: {history:#?}"));
+        super::testing::valid_for_provider(&history)
+            .unwrap_or_else(|why| panic!("{place}: {why}: {history:#?}"));
         let may_exist = matches!(place, "completed" | "ended");
-        assert_eq!(bench.ws.join("f").exists(), may_exist, "{place}: no effect without its record");
+        assert_eq!(
+            bench.ws.join("f").exists(),
+            may_exist,
+            "{place}: no effect without its record"
+        );
         // With the disk back the session goes on, with a history that is valid.
         bench.sink.refuse(|_| false);
         let cx = bench.turn();
@@ -382,13 +556,20 @@ async fn a_journal_that_fails_ends_the_turn_at_any_place() {
 
 #[tokio::test(start_paused = true)]
 async fn no_write_without_its_record_on_the_disk() {
-    let mut bench = Bench::new("turns: [{steps: [{tool_call: {name: Write, args: {path: f, content: x}}}]}]");
-    bench.sink.sync_fails.store(true, std::sync::atomic::Ordering::SeqCst);
+    let mut bench =
+        Bench::new("turns: [{steps: [{tool_call: {name: Write, args: {path: f, content: x}}}]}]");
+    bench
+        .sink
+        .sync_fails
+        .store(true, std::sync::atomic::Ordering::SeqCst);
     let outcome = bench.run("go").await;
     assert_eq!(outcome.error.unwrap().kind, ErrorKind::StorageError);
     assert!(!bench.ws.join("f").exists());
     let results = bench.results();
-    assert!(results[0].starts_with("error call_1") && results[0].contains("not run"), "{results:?}");
+    assert!(
+        results[0].starts_with("error call_1") && results[0].contains("not run"),
+        "{results:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,6 +589,10 @@ on_exhausted: loop
     for n in 0..40 {
         completed(&bench.run(&format!("turn {n}")).await);
     }
-    let n_calls = bench.history().iter().filter(|message| matches!(&***message, Message::ToolResult { .. })).count();
+    let n_calls = bench
+        .history()
+        .iter()
+        .filter(|message| matches!(&***message, Message::ToolResult { .. }))
+        .count();
     assert_eq!(n_calls, 160);
 }

@@ -96,7 +96,9 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                 common.log_json = match text(parser.value()?)?.as_str() {
                     "json" => true,
                     "text" => false,
-                    other => return Err(format!("--log-format takes text or json, not {other}").into()),
+                    other => {
+                        return Err(format!("--log-format takes text or json, not {other}").into());
+                    }
                 }
             }
             Short('p') | Long("prompt") if is_run => run.prompt = Some(text(parser.value()?)?),
@@ -106,7 +108,10 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                     "json" => Output::Json,
                     "stream-json" => Output::StreamJson,
                     other => {
-                        return Err(format!("--output takes text, json or stream-json, not {other}").into());
+                        return Err(format!(
+                            "--output takes text, json or stream-json, not {other}"
+                        )
+                        .into());
                     }
                 }
             }
@@ -115,7 +120,9 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                     "manual" => Mode::Manual,
                     "auto" => Mode::Auto,
                     "yolo" => Mode::Yolo,
-                    other => return Err(format!("--mode takes manual, auto or yolo, not {other}").into()),
+                    other => {
+                        return Err(format!("--mode takes manual, auto or yolo, not {other}").into());
+                    }
                 });
             }
             Long("cwd") if is_run => run.cwd = Some(parser.value()?.into()),
@@ -127,7 +134,12 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
     Ok(Parsed { command, common })
 }
 
-fn command(help: bool, version: bool, words: Vec<String>, mut run: Run) -> Result<Command, lexopt::Error> {
+fn command(
+    help: bool,
+    version: bool,
+    words: Vec<String>,
+    mut run: Run,
+) -> Result<Command, lexopt::Error> {
     if help {
         return Ok(Command::Help);
     }
@@ -146,7 +158,11 @@ fn command(help: bool, version: bool, words: Vec<String>, mut run: Run) -> Resul
                 None | Some("protocol") => SchemaOf::Protocol,
                 Some("config") => SchemaOf::Config,
                 Some("script") => SchemaOf::Script,
-                Some(other) => return Err(format!("schema takes protocol, config or script, not {other}").into()),
+                Some(other) => {
+                    return Err(
+                        format!("schema takes protocol, config or script, not {other}").into(),
+                    );
+                }
             },
         },
         Some("run") => {
@@ -159,12 +175,16 @@ fn command(help: bool, version: bool, words: Vec<String>, mut run: Run) -> Resul
     };
     match words.next() {
         None => Ok(command),
-        Some(word) => Err(format!("unexpected argument {word}; quote a prompt of several words").into()),
+        Some(word) => {
+            Err(format!("unexpected argument {word}; quote a prompt of several words").into())
+        }
     }
 }
 
 fn text(value: OsString) -> Result<String, lexopt::Error> {
-    value.into_string().map_err(|value| format!("{} is not UTF-8", value.display()).into())
+    value
+        .into_string()
+        .map_err(|value| format!("{} is not UTF-8", value.display()).into())
 }
 
 #[cfg(test)]
@@ -177,14 +197,29 @@ mod tests {
 
     #[test]
     fn commands() {
-        let serve = Parsed { command: Command::Serve, common: Common::default() };
+        let serve = Parsed {
+            command: Command::Serve,
+            common: Common::default(),
+        };
         assert_eq!(parsed(&[]), Ok(serve));
         assert_eq!(parsed(&["acp"]).unwrap().command, Command::Acp);
-        assert_eq!(parsed(&["schema", "config"]).unwrap().command, Command::Schema { of: SchemaOf::Config });
+        assert_eq!(
+            parsed(&["schema", "config"]).unwrap().command,
+            Command::Schema {
+                of: SchemaOf::Config
+            }
+        );
         assert_eq!(parsed(&["demo", "--help"]).unwrap().command, Command::Help);
-        let run = parsed(&["run", "fix it", "--output", "json", "--mode", "yolo", "--model", "m"]).unwrap();
-        let options =
-            Run { prompt: Some("fix it".into()), output: Output::Json, mode: Some(Mode::Yolo), cwd: None };
+        let run = parsed(&[
+            "run", "fix it", "--output", "json", "--mode", "yolo", "--model", "m",
+        ])
+        .unwrap();
+        let options = Run {
+            prompt: Some("fix it".into()),
+            output: Output::Json,
+            mode: Some(Mode::Yolo),
+            cwd: None,
+        };
         assert_eq!(run.command, Command::Run(options));
         assert_eq!(run.common.model.as_deref(), Some("m"));
     }

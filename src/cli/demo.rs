@@ -24,7 +24,8 @@ use crate::os::{fs, nofile};
 
 /// The model of the demonstration, and the input its script waits for.
 const MODEL: &str = "demo";
-const INPUT: &str = "Play the demo: mend the misspelt greeting, check the change, then try to push it.";
+const INPUT: &str =
+    "Play the demo: mend the misspelt greeting, check the change, then try to push it.";
 
 /// What the file says before and after.
 const BEFORE: &str = "Hello, wrold!\nThis file greets whoever opens it.\n";
@@ -44,7 +45,9 @@ pub(super) fn run(env: Env, common: &Common) -> ExitCode {
         let scratch = std::env::temp_dir().join(format!("longshore-demo-{}", std::process::id()));
         let played = play(&env, &scratch).await;
         if let Err(error) = fs::remove_tree(&scratch) {
-            complain(&format!("longshore: the scratch directory stays behind: {error}"));
+            complain(&format!(
+                "longshore: the scratch directory stays behind: {error}"
+            ));
         }
         match played {
             Ok(()) => ExitCode::SUCCESS,
@@ -61,21 +64,37 @@ fn failed(message: &str) -> ExitCode {
 async fn play(env: &Env, scratch: &Path) -> Result<(), String> {
     let (repository, home) = (scratch.join("repository"), scratch.join("home"));
     let processes = Processes::new(nofile::raise());
-    let world = World { env, processes: &processes, repository: &repository };
+    let world = World {
+        env,
+        processes: &processes,
+        repository: &repository,
+    };
     world.make_repository().await?;
-    say(&format!("A scratch repository stands in {}.", repository.display()));
+    say(&format!(
+        "A scratch repository stands in {}.",
+        repository.display()
+    ));
 
-    let program = env::current_exe().map_err(|error| format!("this program can't be found: {error}"))?;
+    let program =
+        env::current_exe().map_err(|error| format!("this program can't be found: {error}"))?;
     let command = Command::new(program, &repository)
         .arg("serve")
         .env(env.iter())
         .env([("LONGSHORE_HOME", home.as_os_str())])
         .stdin(Stdin::Piped)
         .stderr(Stderr::Inherited);
-    let mut server = processes.spawn(command).await.map_err(|error| format!("no server: {error}"))?;
+    let mut server = processes
+        .spawn(command)
+        .await
+        .map_err(|error| format!("no server: {error}"))?;
     let (stdin, stdout) = (server.take_stdin(), server.take_output(Stream::Stdout));
-    let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err("the server has no pipes".into()) };
-    say(&format!("A server runs as process {}; it speaks JSON-RPC on its standard streams.\n", server.pid()));
+    let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+        return Err("the server has no pipes".into());
+    };
+    say(&format!(
+        "A server runs as process {}; it speaks JSON-RPC on its standard streams.\n",
+        server.pid()
+    ));
 
     let mut driver = Driver::connect(stdout, stdin);
     let outcome = world.drive(&mut driver).await;
@@ -97,29 +116,51 @@ struct World<'a> {
 impl World<'_> {
     async fn make_repository(&self) -> Result<(), String> {
         fs::create_private_dirs(self.repository).map_err(|error| error.to_string())?;
-        for (name, text) in [("greeting.txt", BEFORE), ("README.md", "# A scratch repository\n")] {
-            fs::write_private(&self.repository.join(name), text.as_bytes()).map_err(|error| error.to_string())?;
+        for (name, text) in [
+            ("greeting.txt", BEFORE),
+            ("README.md", "# A scratch repository\n"),
+        ] {
+            fs::write_private(&self.repository.join(name), text.as_bytes())
+                .map_err(|error| error.to_string())?;
         }
         self.git(&["init", "-q", "-b", "main"]).await?;
         self.git(&["add", "."]).await?;
         let who = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"];
-        self.git(&[&who[..], &["commit", "-q", "-m", "A greeting"]].concat()).await?;
+        self.git(&[&who[..], &["commit", "-q", "-m", "A greeting"]].concat())
+            .await?;
         Ok(())
     }
 
     async fn git(&self, arguments: &[&str]) -> Result<String, String> {
-        let git = self.env.find_program("git").ok_or("git is not installed; the demo needs it")?;
-        let command = Command::new(git, self.repository).args(arguments).env(self.env.iter());
-        let running = self.processes.spawn(command).await.map_err(|error| format!("git: {error}"))?;
+        let git = self
+            .env
+            .find_program("git")
+            .ok_or("git is not installed; the demo needs it")?;
+        let command = Command::new(git, self.repository)
+            .args(arguments)
+            .env(self.env.iter());
+        let running = self
+            .processes
+            .spawn(command)
+            .await
+            .map_err(|error| format!("git: {error}"))?;
         let collected = running.collect(1 << 20).await;
-        collected.success_text().ok_or_else(|| format!("git {} failed", arguments.join(" ")))
+        collected
+            .success_text()
+            .ok_or_else(|| format!("git {} failed", arguments.join(" ")))
     }
 
     /// Plays one turn as a host.
     async fn drive(&self, driver: &mut Driver) -> Result<(), String> {
         let failed = |what: &'static str| move |error| format!("{what} failed: {error}");
-        let capabilities = HostCapabilities { approvals: true, ..HostCapabilities::default() };
-        driver.initialize(capabilities).await.map_err(failed("initialize"))?;
+        let capabilities = HostCapabilities {
+            approvals: true,
+            ..HostCapabilities::default()
+        };
+        driver
+            .initialize(capabilities)
+            .await
+            .map_err(failed("initialize"))?;
         let create = session::CreateParams {
             cwd: self.repository.display().to_string(),
             model: Some(MODEL.into()),
@@ -127,11 +168,21 @@ impl World<'_> {
             ephemeral: true,
             ..session::CreateParams::default()
         };
-        let created = driver.call::<spec::SessionCreate>(&create).await.map_err(failed("session/create"))?;
+        let created = driver
+            .call::<spec::SessionCreate>(&create)
+            .await
+            .map_err(failed("session/create"))?;
         let session_id = created.session.session_id;
         let input = Input::Text(INPUT.into());
-        let start = turn::StartParams { session_id, input, when_busy: WhenBusy::default() };
-        let started = driver.call::<spec::TurnStart>(&start).await.map_err(failed("turn/start"))?;
+        let start = turn::StartParams {
+            session_id,
+            input,
+            when_busy: WhenBusy::default(),
+        };
+        let started = driver
+            .call::<spec::TurnStart>(&start)
+            .await
+            .map_err(failed("turn/start"))?;
         say(&format!("> {INPUT}\n"));
         let mut answered = Vec::new();
         while let Some(said) = driver.next().await {
@@ -156,7 +207,8 @@ impl World<'_> {
     async fn check(&self) -> Result<(), String> {
         let diff = self.git(&["diff", "--no-color"]).await?;
         say(&format!("\ngit diff says:\n{diff}"));
-        let text = fs::read_to_string(&self.repository.join("greeting.txt")).map_err(|error| error.to_string())?;
+        let text = fs::read_to_string(&self.repository.join("greeting.txt"))
+            .map_err(|error| error.to_string())?;
         if text != AFTER {
             return Err(format!("greeting.txt says {text:?}, not {AFTER:?}"));
         }
@@ -174,10 +226,22 @@ fn decide(request: &ApprovalRequest) -> ApprovalAnswer {
     let command = request.input["command"].as_str().unwrap_or_default();
     let allowed = command == "git diff --stat";
     say(&format!("  ? {} asks to run: {command}", request.tool));
-    say(if allowed { "  ! allowed once" } else { "  ! rejected" });
-    let option = if allowed { OptionId::AllowOnce } else { OptionId::Reject };
+    say(if allowed {
+        "  ! allowed once"
+    } else {
+        "  ! rejected"
+    });
+    let option = if allowed {
+        OptionId::AllowOnce
+    } else {
+        OptionId::Reject
+    };
     let feedback = (!allowed).then(|| "Never push by force from a demo.".to_owned());
-    ApprovalAnswer { option_id: Some(option), feedback, ..ApprovalAnswer::default() }
+    ApprovalAnswer {
+        option_id: Some(option),
+        feedback,
+        ..ApprovalAnswer::default()
+    }
 }
 
 fn judge(ended: &serde_json::Value, answered: &[Option<OptionId>]) -> Result<(), String> {
@@ -185,7 +249,9 @@ fn judge(ended: &serde_json::Value, answered: &[Option<OptionId>]) -> Result<(),
         return Err(format!("the turn ended otherwise than completed: {ended}"));
     }
     if *answered != [Some(OptionId::AllowOnce), Some(OptionId::Reject)] {
-        return Err(format!("one approval was to be given and one refused, but it was {answered:?}"));
+        return Err(format!(
+            "one approval was to be given and one refused, but it was {answered:?}"
+        ));
     }
     Ok(())
 }
@@ -201,12 +267,24 @@ fn show(method: &str, params: &serde_json::Value) {
         "tool/completed" => {
             let output = params["output"][0]["text"].as_str().unwrap_or_default();
             let first = output.lines().next().unwrap_or_default();
-            format!("{}{first}", if params["isError"] == true { "failed: " } else { "" })
+            format!(
+                "{}{first}",
+                if params["isError"] == true {
+                    "failed: "
+                } else {
+                    ""
+                }
+            )
         }
         "session/status" => text("status"),
         "turn/ended" => text("reason"),
         _ => String::new(),
     };
-    let seq = params["seq"].as_u64().map_or_else(|| "    ".to_owned(), |seq| format!("{seq:>3} "));
-    say(&format!("{seq}{method:<20} {}", detail.replace('\n', "\n                         ")));
+    let seq = params["seq"]
+        .as_u64()
+        .map_or_else(|| "    ".to_owned(), |seq| format!("{seq:>3} "));
+    say(&format!(
+        "{seq}{method:<20} {}",
+        detail.replace('\n', "\n                         ")
+    ));
 }

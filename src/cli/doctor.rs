@@ -24,7 +24,9 @@ pub(super) fn run(env: Env, common: &Common) -> ExitCode {
     let home = settings.home.clone();
     match fs::create_private_dirs(&home) {
         Ok(()) => Report::good(&format!("home: {}", home.display())),
-        Err(error) => report.bad(&format!("home: {error}; choose another with LONGSHORE_HOME")),
+        Err(error) => report.bad(&format!(
+            "home: {error}; choose another with LONGSHORE_HOME"
+        )),
     }
     let config = settings.config.clone();
     match &config.broken {

@@ -1,6 +1,8 @@
 //! A host in a few lines, for the commands that drive a server themselves.
 
-use longshore_protocol::method::host::{HostCapabilities, HostInfo, InitializeParams, InitializeResult};
+use longshore_protocol::method::host::{
+    HostCapabilities, HostInfo, InitializeParams, InitializeResult,
+};
 use longshore_protocol::method::{MethodSpec, spec};
 use longshore_protocol::reverse::Reverse;
 use longshore_protocol::value::approval::{ApprovalAnswer, ApprovalRequest};
@@ -10,7 +12,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::rpc::{CancelWire, Connection, Inbound, Peer, PeerOptions, PlainOutbox, RequestFailure, inbox};
+use crate::rpc::{
+    CancelWire, Connection, Inbound, Peer, PeerOptions, PlainOutbox, RequestFailure, inbox,
+};
 
 /// A connection to a server, and what it says.
 pub(super) struct Driver {
@@ -21,7 +25,10 @@ pub(super) struct Driver {
 /// Something the server says.
 pub(super) enum Said {
     /// An event.
-    Event { method: String, params: serde_json::Value },
+    Event {
+        method: String,
+        params: serde_json::Value,
+    },
     /// An approval it wants, and the way to give it.
     Approval(Box<ApprovalRequest>, Respond),
 }
@@ -37,7 +44,9 @@ impl Respond {
 
     fn send<T: Serialize>(self, answer: &T) {
         match to_raw_value(answer) {
-            Ok(text) => self.0.send(Ok::<_, longshore_protocol::error::RpcError>(text)),
+            Ok(text) => self
+                .0
+                .send(Ok::<_, longshore_protocol::error::RpcError>(text)),
             Err(error) => tracing::error!(%error, "an answer could not be written"),
         }
     }
@@ -50,10 +59,16 @@ impl Driver {
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
         let (service, inbound) = inbox();
-        let options = PeerOptions::client(CancelWire { method: "$/cancelRequest", field: "id" });
+        let options = PeerOptions::client(CancelWire {
+            method: "$/cancelRequest",
+            field: "id",
+        });
         let peer = Peer::new(std::sync::Arc::new(PlainOutbox::new()), options);
         let connection = peer.start(reader, writer, std::sync::Arc::new(service));
-        Self { connection, inbound }
+        Self {
+            connection,
+            inbound,
+        }
     }
 
     /// Opens the conversation.
@@ -67,11 +82,20 @@ impl Driver {
             title: None,
         };
         let protocol_version = longshore_protocol::PROTOCOL_VERSION;
-        self.call::<spec::Initialize>(&InitializeParams { protocol_version, host, capabilities, strict: true }).await
+        self.call::<spec::Initialize>(&InitializeParams {
+            protocol_version,
+            host,
+            capabilities,
+            strict: true,
+        })
+        .await
     }
 
     /// Calls a method of the table.
-    pub(super) async fn call<M: MethodSpec>(&self, params: &M::Params) -> Result<M::Result, RequestFailure>
+    pub(super) async fn call<M: MethodSpec>(
+        &self,
+        params: &M::Params,
+    ) -> Result<M::Result, RequestFailure>
     where
         M::Params: Serialize,
         M::Result: DeserializeOwned,
@@ -88,7 +112,12 @@ impl Driver {
                     let params = serde_json::from_str(params).unwrap_or_default();
                     return Some(Said::Event { method, params });
                 }
-                Inbound::Request { method, params, answer, .. } => {
+                Inbound::Request {
+                    method,
+                    params,
+                    answer,
+                    ..
+                } => {
                     let params = params.as_deref().map_or("null", RawValue::get);
                     let respond = Respond(answer);
                     if method == Reverse::ApprovalRequest.name()
@@ -105,6 +134,8 @@ impl Driver {
 
     /// Ends the conversation once everything is written.
     pub(super) async fn close(self) {
-        self.connection.close(std::time::Duration::from_secs(5)).await;
+        self.connection
+            .close(std::time::Duration::from_secs(5))
+            .await;
     }
 }

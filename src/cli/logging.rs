@@ -19,9 +19,15 @@ const MAX_BYTES: u64 = 6 << 20;
 pub(super) fn start(common: &Common, home: &Path, level: Option<&str>) {
     let level = common.log_level.as_deref().or(level).unwrap_or("info");
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let path = common.log_file.clone().unwrap_or_else(|| home.join("logs").join("longshore.log"));
+    let path = common
+        .log_file
+        .clone()
+        .unwrap_or_else(|| home.join("logs").join("longshore.log"));
     let errors = io::stderr.with_max_level(Level::ERROR);
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_target(true);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_target(true);
     let started = match open(&path) {
         Ok(file) => {
             let writer = errors.and(Mutex::new(file));

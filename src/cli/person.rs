@@ -15,11 +15,18 @@ pub(super) fn is_there() -> bool {
 
 /// Asks for an approval. Anything but a number on offer is asked again; the end of input refuses.
 pub(super) async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
-    let mut text = format!("\n{} wants to run: {}\n({})\n", request.tool, request.title, request.reason.message);
+    let mut text = format!(
+        "\n{} wants to run: {}\n({})\n",
+        request.tool, request.title, request.reason.message
+    );
     for (n, option) in request.options.iter().enumerate() {
         let _ = writeln!(text, "  {} {}", n + 1, option.label);
     }
-    let options: Vec<_> = request.options.iter().map(|option| option.option_id).collect();
+    let options: Vec<_> = request
+        .options
+        .iter()
+        .map(|option| option.option_id)
+        .collect();
     let refusal = ApprovalAnswer {
         decision: Some(longshore_protocol::value::approval::Decision::Reject),
         ..ApprovalAnswer::default()
@@ -32,10 +39,17 @@ pub(super) async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
                 Ok(0) | Err(_) => return refusal,
                 Ok(_) => {}
             }
-            let chosen = line.trim().parse::<usize>().ok().and_then(|n| options.get(n.checked_sub(1)?).copied());
+            let chosen = line
+                .trim()
+                .parse::<usize>()
+                .ok()
+                .and_then(|n| options.get(n.checked_sub(1)?).copied());
             match chosen {
                 Some(option) => {
-                    return ApprovalAnswer { option_id: Some(option), ..ApprovalAnswer::default() };
+                    return ApprovalAnswer {
+                        option_id: Some(option),
+                        ..ApprovalAnswer::default()
+                    };
                 }
                 None => complain(&format!("Type a number from 1 to {}.", options.len())),
             }

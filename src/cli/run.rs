@@ -68,7 +68,13 @@ pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
             tracing::warn!(%error, "processes that leave their group can't be followed");
         }
         let app = Arc::new(App::new(settings, processes));
-        let job = Job { prompt, cwd, model, output: options.output, mode: options.mode };
+        let job = Job {
+            prompt,
+            cwd,
+            model,
+            output: options.output,
+            mode: options.mode,
+        };
         let code = drive(&app, job).await;
         app.shutdown(SHUTDOWN).await;
         code
@@ -115,9 +121,15 @@ async fn drive(app: &Arc<App>, job: Job) -> u8 {
 
 async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
     let attended = person::is_there();
-    let capabilities =
-        HostCapabilities { approvals: attended, questions: false, ..HostCapabilities::default() };
-    driver.initialize(capabilities).await.map_err(|error| error.to_string())?;
+    let capabilities = HostCapabilities {
+        approvals: attended,
+        questions: false,
+        ..HostCapabilities::default()
+    };
+    driver
+        .initialize(capabilities)
+        .await
+        .map_err(|error| error.to_string())?;
     let create = session::CreateParams {
         cwd: job.cwd.display().to_string(),
         model: job.model,
@@ -125,10 +137,17 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
         unattended: !attended,
         ..session::CreateParams::default()
     };
-    let created = driver.call::<spec::SessionCreate>(&create).await.map_err(|error| error.to_string())?;
+    let created = driver
+        .call::<spec::SessionCreate>(&create)
+        .await
+        .map_err(|error| error.to_string())?;
     let session_id = created.session.session_id;
     let input = Input::Text(job.prompt);
-    let start = turn::StartParams { session_id: session_id.clone(), input, when_busy: WhenBusy::default() };
+    let start = turn::StartParams {
+        session_id: session_id.clone(),
+        input,
+        when_busy: WhenBusy::default(),
+    };
     let started = match driver.call::<spec::TurnStart>(&start).await {
         Ok(started) => started,
         Err(error) => {
@@ -160,8 +179,14 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
             Said::Approval(request, respond) => respond.approval(&person::approve(&request).await),
         }
     }
-    let wait = turn::WaitParams { session_id, turn_id: started.turn_id };
-    let end = driver.call::<spec::TurnWait>(&wait).await.map_err(|error| error.to_string())?;
+    let wait = turn::WaitParams {
+        session_id,
+        turn_id: started.turn_id,
+    };
+    let end = driver
+        .call::<spec::TurnWait>(&wait)
+        .await
+        .map_err(|error| error.to_string())?;
     match job.output {
         Output::Text => say(&end.text),
         Output::Json => say(&serde_json::to_string(&end).map_err(|error| error.to_string())?),
@@ -200,7 +225,10 @@ fn prompt(said: Option<&str>) -> Result<String, String> {
         std::io::read_to_string(std::io::stdin())
             .map_err(|error| format!("standard input can't be read: {error}"))?
     };
-    let parts: Vec<&str> = [said.unwrap_or_default(), piped.trim_end()].into_iter().filter(|text| !text.is_empty()).collect();
+    let parts: Vec<&str> = [said.unwrap_or_default(), piped.trim_end()]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect();
     if parts.is_empty() {
         return Err("there is no prompt; give one as an argument or on standard input".into());
     }

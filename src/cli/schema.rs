@@ -18,7 +18,9 @@ pub(super) fn run(of: SchemaOf) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            complain(&format!("longshore: the schema could not be written: {error}"));
+            complain(&format!(
+                "longshore: the schema could not be written: {error}"
+            ));
             ExitCode::FAILURE
         }
     }

@@ -29,7 +29,10 @@ pub(super) struct Streams {
 
 /// The runtime of every command.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()
+    Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
 }
 
 /// Options for putting the parts together.
@@ -75,7 +78,9 @@ where
         let (input, output) = match stdio::take() {
             Ok(streams) => streams,
             Err(error) => {
-                complain(&format!("longshore: the standard streams can't be used: {error}"));
+                complain(&format!(
+                    "longshore: the standard streams can't be used: {error}"
+                ));
                 return ExitCode::FAILURE;
             }
         };
@@ -93,7 +98,13 @@ where
     code
 }
 
-async fn serve<F, Fut>(app: Arc<App>, streams: Streams, parent: Parent, within: Duration, face: F) -> ExitCode
+async fn serve<F, Fut>(
+    app: Arc<App>,
+    streams: Streams,
+    parent: Parent,
+    within: Duration,
+    face: F,
+) -> ExitCode
 where
     F: FnOnce(Arc<App>, Streams, CancellationToken) -> Fut,
     Fut: Future<Output = ()>,

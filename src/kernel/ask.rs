@@ -5,7 +5,10 @@ use longshore_protocol::value::approval::{ApprovalAnswer, ApprovalRequest, AskRe
 use longshore_protocol::value::question::{QuestionAnswer, QuestionRequest};
 
 /// An ask, as every able host gets it.
-#[expect(clippy::large_enum_variant, reason = "an ask is made once and shared behind an `Arc`")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an ask is made once and shared behind an `Arc`"
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     /// May this call run?

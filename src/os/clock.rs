@@ -117,7 +117,10 @@ mod tests {
         assert_eq!(clock.now(), start.plus_ms(1500));
         assert_eq!(clock.elapsed(), Duration::from_millis(1500));
         clock.set_wall(Timestamp(0));
-        assert_eq!((clock.now(), clock.elapsed()), (Timestamp(0), Duration::from_millis(1500)));
+        assert_eq!(
+            (clock.now(), clock.elapsed()),
+            (Timestamp(0), Duration::from_millis(1500))
+        );
     }
 
     #[test]

@@ -9,10 +9,7 @@ use secrecy::SecretString;
 use serde_json::{Map, json};
 
 use super::{DEMO_CAPABILITIES, DEMO_CONTEXT, Registry, ScriptSources, distance};
-use crate::config::values::{
-    Config, ModelConfig, ProviderConfig,
-    Wire,
-};
+use crate::config::values::{Config, ModelConfig, ProviderConfig, Wire};
 use crate::http::Http;
 use crate::kernel::time::Timestamp;
 use crate::provider::scripted::DEMO;

@@ -37,7 +37,7 @@ const INBOX: usize = 64;
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
 /// What bears a session's id in the environment of its commands.
-const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
+pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
 /// What a session's task is given.
 pub(super) struct Parts {
@@ -80,14 +80,25 @@ pub(super) struct Actor {
 impl Actor {
     /// Gives a session to a task of its own and makes it known.
     pub(super) fn begin(deps: &Arc<Deps>, parts: Parts) -> SessionHandle {
-        let Parts { session, script, agent, journal, lock, dir, next_turn } = parts;
+        let Parts {
+            session,
+            script,
+            agent,
+            journal,
+            lock,
+            dir,
+            next_turn,
+        } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
         let board = Arc::new(Board::default());
         board.set_todos(agent.todos.clone());
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
-        let handle = SessionHandle { id: id.clone(), inbox: sender.clone() };
+        let handle = SessionHandle {
+            id: id.clone(),
+            inbox: sender.clone(),
+        };
         let actor = Self {
             deps: deps.clone(),
             inbox,
@@ -132,8 +143,16 @@ impl Actor {
 
     async fn take(&mut self, command: Command) {
         match command {
-            Command::Start { input, when_busy, reply } => answer(reply, self.start(input, when_busy).await),
-            Command::Steer { input, when_idle, reply } => answer(reply, self.steer(input, when_idle).await),
+            Command::Start {
+                input,
+                when_busy,
+                reply,
+            } => answer(reply, self.start(input, when_busy).await),
+            Command::Steer {
+                input,
+                when_idle,
+                reply,
+            } => answer(reply, self.steer(input, when_idle).await),
             Command::Cancel { turn, reply } => {
                 let cancelled = self.cancel(turn.as_ref());
                 answer(reply, cancelled);
@@ -146,7 +165,10 @@ impl Actor {
             }
             Command::Tools { reply } => {
                 let abilities = self.abilities();
-                let tools = self.workplace().await.map(|workplace| workplace.tool_infos(abilities));
+                let tools = self
+                    .workplace()
+                    .await
+                    .map(|workplace| workplace.tool_infos(abilities));
                 answer(reply, tools);
             }
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
@@ -173,7 +195,9 @@ impl Actor {
 
     fn model_window(&self) -> u64 {
         let alias = self.session.model.as_deref();
-        alias.and_then(|alias| self.deps.models.get(alias).ok()).map_or(0, |model| model.info().max_context_size)
+        alias
+            .and_then(|alias| self.deps.models.get(alias).ok())
+            .map_or(0, |model| model.info().max_context_size)
     }
 
     async fn set(&mut self, changes: SessionPatch) -> Result<Session, Fault> {
@@ -183,15 +207,26 @@ impl Actor {
         if let Some(title) = &changes.title
             && title.trim().is_empty()
         {
-            return Err(Fault::new(ErrorKind::InvalidParams, "the title is blank").with("path", "/title"));
+            return Err(
+                Fault::new(ErrorKind::InvalidParams, "the title is blank").with("path", "/title")
+            );
         }
         if let Some(dirs) = changes.additional_dirs.clone() {
-            blocking::run(move || dirs.iter().try_for_each(|dir| check_dir(dir, "/additionalDirs").map(drop))).await?;
+            blocking::run(move || {
+                dirs.iter()
+                    .try_for_each(|dir| check_dir(dir, "/additionalDirs").map(drop))
+            })
+            .await?;
         }
         if changes == SessionPatch::default() {
             return Ok(self.view().session);
         }
-        self.journal.durable(&AgentId::main(), DomainEvent::SessionUpdated { changed: changes.clone() })?;
+        self.journal.durable(
+            &AgentId::main(),
+            DomainEvent::SessionUpdated {
+                changed: changes.clone(),
+            },
+        )?;
         if changes.additional_dirs.is_some() {
             self.workplace = None;
         }
@@ -221,10 +256,20 @@ impl Actor {
         if let Some(workplace) = &self.workplace {
             return Ok(workplace.clone());
         }
-        let (deps, session, freshness) = (self.deps.clone(), self.session.clone(), self.freshness.clone());
-        let workplace = Arc::new(blocking::run(move || Workplace::open(&deps, &session, freshness)).await);
+        let (deps, session, freshness) = (
+            self.deps.clone(),
+            self.session.clone(),
+            self.freshness.clone(),
+        );
+        let workplace =
+            Arc::new(blocking::run(move || Workplace::open(&deps, &session, freshness)).await);
         for warning in &workplace.warnings {
-            self.journal.durable(&AgentId::main(), DomainEvent::Warning { warning: warning.clone() })?;
+            self.journal.durable(
+                &AgentId::main(),
+                DomainEvent::Warning {
+                    warning: warning.clone(),
+                },
+            )?;
         }
         self.workplace = Some(workplace.clone());
         Ok(workplace)
@@ -233,10 +278,19 @@ impl Actor {
     pub(super) fn abilities(&self) -> Abilities {
         let alias = self.session.model.as_deref();
         let model = alias.and_then(|alias| self.deps.models.get(alias).ok());
-        let ability = self.deps.asks.ability(&self.session.session_id, AskKind::Question);
+        let ability = self
+            .deps
+            .asks
+            .ability(&self.session.session_id, AskKind::Question);
         Abilities {
             can_ask: !self.session.unattended && ability == Ability::Able,
-            image_input: model.is_some_and(|model| model.info().capabilities.iter().any(|can| can == "image_in")),
+            image_input: model.is_some_and(|model| {
+                model
+                    .info()
+                    .capabilities
+                    .iter()
+                    .any(|can| can == "image_in")
+            }),
         }
     }
 
@@ -255,7 +309,10 @@ impl Actor {
         if self.session.ephemeral {
             return;
         }
-        let session = Session { status: Status::Closed, ..self.view().session };
+        let session = Session {
+            status: Status::Closed,
+            ..self.view().session
+        };
         let write = self.cache_writer(session);
         self.deps.tasks.spawn_blocking(write);
     }
@@ -288,15 +345,24 @@ impl Actor {
         }
         self.end_processes(&id).await;
         self.notes.close();
-        if tokio::time::timeout(GATES, self.notes.wait()).await.is_err() {
+        if tokio::time::timeout(GATES, self.notes.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!(session = %id, "a reply was not queued in time; the end of its turn is not recorded");
         }
-        if let Err(fault) = self.journal.durable(&AgentId::main(), DomainEvent::SessionClosed) {
+        if let Err(fault) = self
+            .journal
+            .durable(&AgentId::main(), DomainEvent::SessionClosed)
+        {
             tracing::error!(%fault, "the close of a session could not be recorded");
         }
         self.journal.seal();
         self.board.set_status(Status::Closed);
-        let closed = DomainEvent::SessionStatus { status: Status::Closed, waiting: WaitingFor::default() };
+        let closed = DomainEvent::SessionStatus {
+            status: Status::Closed,
+            waiting: WaitingFor::default(),
+        };
         self.journal.live(&AgentId::main(), closed);
         let synced = self.journal.sync().await;
         let session = self.view().session;
@@ -328,7 +394,11 @@ impl Actor {
         if self.agent.as_ref().is_some_and(|agent| !agent.ran_commands) {
             return;
         }
-        let n = self.deps.processes.end_marked(SESSION_MARK, id.as_str(), PROCESS_GRACE_IN_CALL).await;
+        let n = self
+            .deps
+            .processes
+            .end_marked(SESSION_MARK, id.as_str(), PROCESS_GRACE_IN_CALL)
+            .await;
         if n > 0 {
             tracing::info!(session = %id, n, "processes that outlived their commands were ended");
         }

@@ -1,4 +1,7 @@
-#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out files and look at them"
+)]
 
 use std::sync::Arc;
 
@@ -30,20 +33,39 @@ async fn a_close_ends_what_runs_and_what_waits() {
         within(handle.close()),
         within(handle.close()),
     );
-    assert_eq!((waited.unwrap().reason, waited_too.unwrap().reason), (TurnReason::Cancelled, TurnReason::Cancelled));
+    assert_eq!(
+        (waited.unwrap().reason, waited_too.unwrap().reason),
+        (TurnReason::Cancelled, TurnReason::Cancelled)
+    );
     first.unwrap();
     second.unwrap();
-    let ends = home.events.only(&["turn/ended", "session/closed", "session/status"]);
+    let ends = home
+        .events
+        .only(&["turn/ended", "session/closed", "session/status"]);
     assert_eq!(ends.len(), 6, "{ends:?}");
     assert_eq!(ends[4..], ["session/closed", "session/status closed"]);
-    assert_eq!(handle.view().await.unwrap_err().kind, ErrorKind::SessionNotFound);
+    assert_eq!(
+        handle.view().await.unwrap_err().kind,
+        ErrorKind::SessionNotFound
+    );
     home.sessions.close(&session.session_id).await.unwrap();
     assert_eq!(home.sessions.loaded_count(), 0);
     // It can be opened again, here or elsewhere.
     let again = home.again();
-    let view = again.sessions.open(&session.session_id).await.unwrap().view().await.unwrap();
+    let view = again
+        .sessions
+        .open(&session.session_id)
+        .await
+        .unwrap()
+        .view()
+        .await
+        .unwrap();
     assert_eq!((view.session.status, view.running), (Status::Idle, None));
-    assert_eq!(again.events.only(&["turn/"]).len(), 0, "nothing was left open");
+    assert_eq!(
+        again.events.only(&["turn/"]).len(),
+        0,
+        "nothing was left open"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,13 +77,21 @@ async fn nothing_starts_in_a_session_that_is_being_closed() {
     home.asks.will([crate::agent::testing::Reply::Never]);
     start(&handle, "a", WhenBusy::Reject).await;
     home.events.until("question/requested q1").await;
-    let (closed, refused) = tokio::join!(within(handle.close()), async { handle.start(input("b"), WhenBusy::Queue).await });
+    let (closed, refused) = tokio::join!(within(handle.close()), async {
+        handle.start(input("b"), WhenBusy::Queue).await
+    });
     closed.unwrap();
     let kind = refused.unwrap_err().kind;
-    assert!(matches!(kind, ErrorKind::SessionBusy | ErrorKind::SessionNotFound), "{kind:?}");
+    assert!(
+        matches!(kind, ErrorKind::SessionBusy | ErrorKind::SessionNotFound),
+        "{kind:?}"
+    );
     assert!(home.events.only(&["turn/queued"]).is_empty());
     let questions = home.events.only(&["question/"]);
-    assert_eq!(questions, ["question/requested q1", "question/resolved q1 withdrawn"]);
+    assert_eq!(
+        questions,
+        ["question/requested q1", "question/resolved q1 withdrawn"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,19 +105,57 @@ async fn a_reply_that_is_never_queued_does_not_hold_a_close() {
     let n = home.events.lines().len();
     held.gate.release();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(home.events.lines().iter().filter(|line| line.contains("t2")).count(), 1, "its end is shown, not kept");
-    assert!(home.events.events()[n..].iter().all(|event| event.seq.is_none()), "another process may write the journal now");
+    assert_eq!(
+        home.events
+            .lines()
+            .iter()
+            .filter(|line| line.contains("t2"))
+            .count(),
+        1,
+        "its end is shown, not kept"
+    );
+    assert!(
+        home.events.events()[n..]
+            .iter()
+            .all(|event| event.seq.is_none()),
+        "another process may write the journal now"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_ephemeral_session_leaves_nothing() {
     let home = Home::new();
-    let options = CreateOptions { ephemeral: true, ..home.options("turns: [{steps: [{text: ok}]}]") };
+    let options = CreateOptions {
+        ephemeral: true,
+        ..home.options("turns: [{steps: [{text: ok}]}]")
+    };
     let (handle, session) = home.sessions.create(options).await.unwrap();
     run(&handle, "a").await;
-    let dir = home.sessions.deps.store.ephemeral_dir().join(session.session_id.as_str());
-    assert!(dir.is_dir() && home.sessions.transcript(&session.session_id, None, None).await.unwrap().items.len() == 1);
-    assert!(home.sessions.list(super::list::ListFilter::default()).await.unwrap().items.is_empty());
+    let dir = home
+        .sessions
+        .deps
+        .store
+        .ephemeral_dir()
+        .join(session.session_id.as_str());
+    assert!(
+        dir.is_dir()
+            && home
+                .sessions
+                .transcript(&session.session_id, None, None)
+                .await
+                .unwrap()
+                .items
+                .len()
+                == 1
+    );
+    assert!(
+        home.sessions
+            .list(super::list::ListFilter::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
     handle.close().await.unwrap();
     assert!(!dir.exists());
     let gone = home.sessions.open(&session.session_id).await.unwrap_err();
@@ -104,7 +172,10 @@ async fn shutting_down_closes_all_within_one_deadline() {
     let begun = tokio::time::Instant::now();
     within(home.sessions.shutdown(std::time::Duration::from_secs(5))).await;
     assert!(begun.elapsed().as_secs() <= 5);
-    assert_eq!((home.sessions.loaded_count(), home.sessions.running_count()), (0, 0));
+    assert_eq!(
+        (home.sessions.loaded_count(), home.sessions.running_count()),
+        (0, 0)
+    );
     assert_eq!(home.events.only(&["session/closed"]).len(), 3);
 }
 
@@ -117,7 +188,14 @@ async fn a_deleted_session_is_gone() {
     home.sessions.delete(&session.session_id).await.unwrap();
     assert!(!dir.exists());
     home.sessions.delete(&session.session_id).await.unwrap();
-    assert_eq!(home.sessions.view(&session.session_id).await.unwrap_err().kind, ErrorKind::SessionNotFound);
+    assert_eq!(
+        home.sessions
+            .view(&session.session_id)
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::SessionNotFound
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,14 +204,36 @@ async fn one_process_at_a_time_has_a_session() {
     let (handle, session) = home.create("turns: [{steps: [{text: ok}]}]").await;
     let other = home.again();
     let locked = other.sessions.open(&session.session_id).await.unwrap_err();
-    assert_eq!((locked.kind, locked.data["pid"].as_u64()), (ErrorKind::SessionLocked, Some(u64::from(std::process::id()))));
+    assert_eq!(
+        (locked.kind, locked.data["pid"].as_u64()),
+        (
+            ErrorKind::SessionLocked,
+            Some(u64::from(std::process::id()))
+        )
+    );
     // Looking is possible all the same.
-    assert_eq!(other.sessions.list(super::list::ListFilter::default()).await.unwrap().items.len(), 1);
-    other.sessions.transcript(&session.session_id, None, None).await.unwrap();
+    assert_eq!(
+        other
+            .sessions
+            .list(super::list::ListFilter::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
+    other
+        .sessions
+        .transcript(&session.session_id, None, None)
+        .await
+        .unwrap();
     other.sessions.view(&session.session_id).await.unwrap();
     handle.close().await.unwrap();
     // Both hosts of one server get the same session, loaded once.
-    let (a, b) = tokio::join!(other.sessions.open(&session.session_id), other.sessions.open(&session.session_id));
+    let (a, b) = tokio::join!(
+        other.sessions.open(&session.session_id),
+        other.sessions.open(&session.session_id)
+    );
     assert!(a.is_ok() && b.is_ok());
     assert_eq!(other.sessions.loaded_count(), 1);
 }
@@ -141,9 +241,14 @@ async fn one_process_at_a_time_has_a_session() {
 /// A session whose journal stands on a disk that fails from some write on.
 fn on_disk(home: &Home, session: &Session, script: &str, disk: &Arc<FaultyDisk>) -> SessionHandle {
     let deps = &home.sessions.deps;
-    let dir = home.ws.join("../home/sessions/wd_x").join(session.session_id.as_str());
+    let dir = home
+        .ws
+        .join("../home/sessions/wd_x")
+        .join(session.session_id.as_str());
     std::fs::create_dir_all(&dir).unwrap();
-    let log = AppendLog::open_on(&write::path(&dir), disk.clone()).unwrap().log;
+    let log = AppendLog::open_on(&write::path(&dir), disk.clone())
+        .unwrap()
+        .log;
     let opening = Opening {
         session: session.session_id.clone(),
         dir: dir.clone(),
@@ -155,7 +260,18 @@ fn on_disk(home: &Home, session: &Session, script: &str, disk: &Arc<FaultyDisk>)
     journal.head(session, script.clone()).unwrap();
     let lock = store::lock(&dir, deps.clock.now()).unwrap();
     let (session, agent) = (session.clone(), Agent::new(session.session_id.clone()));
-    Actor::begin(deps, Parts { session, script, agent, journal, lock, dir, next_turn: 1 })
+    Actor::begin(
+        deps,
+        Parts {
+            session,
+            script,
+            agent,
+            journal,
+            lock,
+            dir,
+            next_turn: 1,
+        },
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +284,8 @@ async fn a_full_disk_fails_the_turn_and_the_session_goes_on_once_there_is_space(
         let (first, mut session) = home.create(script).await;
         first.close().await.unwrap();
         session.session_id = format!("full{n}").into();
-        let disk = Arc::new(FaultyDisk::new().fail_from(Op::Write, n, DiskFault::Errno(libc::ENOSPC)));
+        let disk =
+            Arc::new(FaultyDisk::new().fail_from(Op::Write, n, DiskFault::Errno(libc::ENOSPC)));
         let handle = on_disk(&home, &session, script, &disk);
         let end = run(&handle, "go").await;
         disk.heal();
@@ -176,19 +293,46 @@ async fn a_full_disk_fails_the_turn_and_the_session_goes_on_once_there_is_space(
         if !whole {
             n_failed += 1;
             let error = end.error.unwrap();
-            assert_eq!((end.reason, error.kind), (TurnReason::Failed, ErrorKind::StorageFull), "write {n}");
+            assert_eq!(
+                (end.reason, error.kind),
+                (TurnReason::Failed, ErrorKind::StorageFull),
+                "write {n}"
+            );
             assert!(error.message.contains("no space left"), "{error:?}");
         }
-        assert_eq!(handle.view().await.unwrap().session.status, Status::Idle, "write {n}");
-        assert_eq!(run(&handle, "again").await.reason, TurnReason::Completed, "write {n}");
+        assert_eq!(
+            handle.view().await.unwrap().session.status,
+            Status::Idle,
+            "write {n}"
+        );
+        assert_eq!(
+            run(&handle, "again").await.reason,
+            TurnReason::Completed,
+            "write {n}"
+        );
         handle.close().await.unwrap();
-        let dir = home.ws.join("../home/sessions/wd_x").join(session.session_id.as_str());
+        let dir = home
+            .ws
+            .join("../home/sessions/wd_x")
+            .join(session.session_id.as_str());
         let loaded = store::load(&session.session_id, &dir).unwrap();
-        assert!(loaded.damage.is_empty() && loaded.open == crate::agent::state::Open::default(), "write {n}: {:?}", loaded.open);
+        assert!(
+            loaded.damage.is_empty() && loaded.open == crate::agent::state::Open::default(),
+            "write {n}: {:?}",
+            loaded.open
+        );
         let history = loaded.agent.context.messages();
         valid_for_provider(&history).unwrap_or_else(|why| panic!("write {n}: {why}: {history:#?}"));
-        let turns = home.sessions.transcript(&session.session_id, None, None).await.unwrap().items;
-        assert!(turns.iter().all(|turn| turn.reason.is_some()), "write {n}: {turns:?}");
+        let turns = home
+            .sessions
+            .transcript(&session.session_id, None, None)
+            .await
+            .unwrap()
+            .items;
+        assert!(
+            turns.iter().all(|turn| turn.reason.is_some()),
+            "write {n}: {turns:?}"
+        );
         if whole {
             break;
         }
@@ -204,8 +348,15 @@ async fn what_commands_left_running_ends_with_the_session() {
     let bash = "turns: [{steps: [{tool_call: {name: Bash, args: {command: 'true'}}}]}, {steps: [{text: ok}]}]";
     let write = "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}]";
     // A turn that panics (nobody is scripted to answer its ask) leaves nobody who knows whether commands were run.
-    for (script, mode, ends) in [(bash, Mode::Yolo, true), (write, Mode::Manual, true), (write, Mode::Yolo, false)] {
-        let options = CreateOptions { mode: Some(mode), ..home.options(script) };
+    for (script, mode, ends) in [
+        (bash, Mode::Yolo, true),
+        (write, Mode::Manual, true),
+        (write, Mode::Yolo, false),
+    ] {
+        let options = CreateOptions {
+            mode: Some(mode),
+            ..home.options(script)
+        };
         let (handle, session) = home.sessions.create(options).await.unwrap();
         run(&handle, "go").await;
         let id = session.session_id.as_str();

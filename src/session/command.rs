@@ -18,17 +18,31 @@ use crate::kernel::fault::Fault;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Input for a turn.
-    Start { input: Vec<ContentPart>, when_busy: WhenBusy, reply: Reply<Started> },
+    Start {
+        input: Vec<ContentPart>,
+        when_busy: WhenBusy,
+        reply: Reply<Started>,
+    },
     /// Input for the running turn.
-    Steer { input: Vec<ContentPart>, when_idle: WhenIdle, reply: Reply<Started> },
+    Steer {
+        input: Vec<ContentPart>,
+        when_idle: WhenIdle,
+        reply: Reply<Started>,
+    },
     /// End a turn, or take a queued one back.
-    Cancel { turn: Option<TurnId>, reply: Reply<bool> },
+    Cancel {
+        turn: Option<TurnId>,
+        reply: Reply<bool>,
+    },
     /// Tell when a turn has ended.
     Wait { turn: TurnId, reply: Reply<TurnEnd> },
     /// The session as it is.
     View { reply: Reply<View> },
     /// Change settings.
-    Set { changes: SessionPatch, reply: Reply<Session> },
+    Set {
+        changes: SessionPatch,
+        reply: Reply<Session>,
+    },
     /// The tools of the main agent.
     Tools { reply: Reply<Vec<ToolInfo>> },
     /// The checklist.
@@ -130,13 +144,31 @@ impl SessionHandle {
     /// # Errors
     /// `session_busy` while one runs and `when_busy` says reject, `limit_exceeded` where too many wait,
     /// `model_not_configured`, `config_invalid`, `invalid_params` for input that can't be used, storage kinds.
-    pub async fn start(&self, input: Vec<ContentPart>, when_busy: WhenBusy) -> Result<Started, Fault> {
-        self.call(|reply| Command::Start { input, when_busy, reply }).await
+    pub async fn start(
+        &self,
+        input: Vec<ContentPart>,
+        when_busy: WhenBusy,
+    ) -> Result<Started, Fault> {
+        self.call(|reply| Command::Start {
+            input,
+            when_busy,
+            reply,
+        })
+        .await
     }
 
     /// Adds input to the running turn; without one, starts a turn or refuses (`no_active_turn`).
-    pub async fn steer(&self, input: Vec<ContentPart>, when_idle: WhenIdle) -> Result<Started, Fault> {
-        self.call(|reply| Command::Steer { input, when_idle, reply }).await
+    pub async fn steer(
+        &self,
+        input: Vec<ContentPart>,
+        when_idle: WhenIdle,
+    ) -> Result<Started, Fault> {
+        self.call(|reply| Command::Steer {
+            input,
+            when_idle,
+            reply,
+        })
+        .await
     }
 
     /// Cancels the running turn or takes a queued one back; false where there was none.
@@ -186,6 +218,8 @@ impl SessionHandle {
             return Err(super::not_found(&self.id));
         }
         // A session that ends while it holds our question has been closed.
-        answer.await.unwrap_or_else(|_| Err(super::not_found(&self.id)))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(super::not_found(&self.id)))
     }
 }

@@ -45,7 +45,10 @@ pub struct CreateOptions {
 
 impl Deps {
     /// Makes a session; it is on the disk when this returns. Blocking.
-    pub(super) fn create(self: &Arc<Self>, options: CreateOptions) -> Result<(SessionHandle, Session), Fault> {
+    pub(super) fn create(
+        self: &Arc<Self>,
+        options: CreateOptions,
+    ) -> Result<(SessionHandle, Session), Fault> {
         let cwd = check_dir(&options.cwd.to_string_lossy(), "/cwd")?;
         for dir in &options.additional_dirs {
             check_dir(&dir.to_string_lossy(), "/additionalDirs")?;
@@ -60,9 +63,15 @@ impl Deps {
             session_id: id.clone(),
             title: options.title.unwrap_or_default(),
             cwd: options.cwd.to_string_lossy().into_owned(),
-            additional_dirs: options.additional_dirs.iter().map(|dir| dir.display().to_string()).collect(),
+            additional_dirs: options
+                .additional_dirs
+                .iter()
+                .map(|dir| dir.display().to_string())
+                .collect(),
             model,
-            thinking: options.thinking.or_else(|| self.config.thinking_effort.clone()),
+            thinking: options
+                .thinking
+                .or_else(|| self.config.thinking_effort.clone()),
             mode: options.mode.unwrap_or(self.config.default_permission_mode),
             status: Status::Idle,
             created_at: now.to_string(),
@@ -87,11 +96,18 @@ impl Deps {
         Ok((Actor::begin(self, parts), session))
     }
 
-    fn make(&self, dir: &Path, session: &Session, script: Option<Arc<str>>) -> Result<Parts, Fault> {
+    fn make(
+        &self,
+        dir: &Path,
+        session: &Session,
+        script: Option<Arc<str>>,
+    ) -> Result<Parts, Fault> {
         let (id, now) = (&session.session_id, self.clock.now());
         fs::create_private_dirs(dir).map_err(|error| storage_fault(error, dir))?;
         let lock = store::lock(dir, now)?;
-        let log = AppendLog::open(&write::path(dir)).map_err(|error| storage_fault(error, dir))?.log;
+        let log = AppendLog::open(&write::path(dir))
+            .map_err(|error| storage_fault(error, dir))?
+            .log;
         let journal = Arc::new(self.journal(id, dir, log, (0, now)));
         journal.head(session, script.clone())?;
         if !session.ephemeral {
@@ -99,7 +115,15 @@ impl Deps {
             store::save_cache(dir, session);
         }
         let (session, agent) = (session.clone(), Agent::new(id.clone()));
-        Ok(Parts { session, script, agent, journal, lock, dir: dir.to_owned(), next_turn: 1 })
+        Ok(Parts {
+            session,
+            script,
+            agent,
+            journal,
+            lock,
+            dir: dir.to_owned(),
+            next_turn: 1,
+        })
     }
 }
 

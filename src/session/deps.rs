@@ -104,7 +104,10 @@ impl Loads {
 
     /// What one at a time may pass to load this session.
     pub(super) fn turnstile(&self, id: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turnstiles = self.turnstiles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turnstiles = self
+            .turnstiles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         turnstiles.retain(|_, turnstile| turnstile.strong_count() > 0);
         if let Some(turnstile) = turnstiles.get(id).and_then(Weak::upgrade) {
             return turnstile;
@@ -134,11 +137,18 @@ impl Deps {
 
     /// No turn may run on a configuration that can't be read: its deny rules are not known.
     pub(super) fn check_config(&self) -> Result<(), Fault> {
-        let Some(broken) = &self.config.broken else { return Ok(()) };
-        let message =
-            format!("the configuration can't be read; mend {}: {}", broken.file.display(), broken.message);
+        let Some(broken) = &self.config.broken else {
+            return Ok(());
+        };
+        let message = format!(
+            "the configuration can't be read; mend {}: {}",
+            broken.file.display(),
+            broken.message
+        );
         let file = broken.file.display().to_string();
-        Err(Fault::new(ErrorKind::ConfigInvalid, message).with("file", file).with("line", broken.line))
+        Err(Fault::new(ErrorKind::ConfigInvalid, message)
+            .with("file", file)
+            .with("line", broken.line))
     }
 
     /// A model must exist; whether it can be used is said when a turn starts.
@@ -150,7 +160,13 @@ impl Deps {
     }
 
     /// A writer that goes on with a log.
-    pub(super) fn journal(&self, id: &SessionId, dir: &Path, log: AppendLog, last: (u64, Timestamp)) -> Journal {
+    pub(super) fn journal(
+        &self,
+        id: &SessionId,
+        dir: &Path,
+        log: AppendLog,
+        last: (u64, Timestamp),
+    ) -> Journal {
         let opening = Opening {
             session: id.clone(),
             dir: dir.to_owned(),

@@ -30,7 +30,9 @@ pub struct Sessions {
 impl Sessions {
     /// Over these parts.
     pub fn new(deps: Deps) -> Self {
-        Self { deps: Arc::new(deps) }
+        Self {
+            deps: Arc::new(deps),
+        }
     }
 
     /// Makes a session; it is on the disk when this returns.
@@ -46,7 +48,13 @@ impl Sessions {
     pub fn announce(&self, session: Session) {
         let id = session.session_id.clone();
         let event = DomainEvent::SessionCreated { session };
-        self.deps.publish.publish(Stamped::new(id, AgentId::main(), None, self.deps.clock.now(), event));
+        self.deps.publish.publish(Stamped::new(
+            id,
+            AgentId::main(),
+            None,
+            self.deps.clock.now(),
+            event,
+        ));
     }
 
     /// The handle of a session, loading it where it is not.
@@ -80,7 +88,11 @@ impl Sessions {
     /// # Errors
     /// `invalid_params` for a cursor that is none of ours.
     pub async fn list(&self, filter: ListFilter) -> Result<Page<Session>, Fault> {
-        let start = filter.cursor.as_deref().map(list::read_cursor).transpose()?;
+        let start = filter
+            .cursor
+            .as_deref()
+            .map(list::read_cursor)
+            .transpose()?;
         let store = self.deps.store.clone();
         let mut sessions = blocking::run(move || store.all()).await;
         for session in &mut sessions {
@@ -105,9 +117,18 @@ impl Sessions {
         blocking::run(move || {
             let dir = store.find(&id).ok_or_else(|| super::not_found(&id))?;
             let loaded = store::load(&id, &dir)?;
-            let session = Session { status: Status::Closed, ..loaded.session };
+            let session = Session {
+                status: Status::Closed,
+                ..loaded.session
+            };
             let context = (loaded.agent.context.tokens(), 0);
-            Ok(View { session, last_seq: loaded.last.0, running: None, queued: Vec::new(), context })
+            Ok(View {
+                session,
+                last_seq: loaded.last.0,
+                running: None,
+                queued: Vec::new(),
+                context,
+            })
         })
         .await
     }
@@ -131,7 +152,13 @@ impl Sessions {
             return handle.close().await;
         }
         let (store, id) = (self.deps.store.clone(), id.clone());
-        blocking::run(move || store.find(&id).map(drop).ok_or_else(|| super::not_found(&id))).await
+        blocking::run(move || {
+            store
+                .find(&id)
+                .map(drop)
+                .ok_or_else(|| super::not_found(&id))
+        })
+        .await
     }
 
     /// Closes a session and removes it from the disk. Nothing where there is none.
@@ -141,7 +168,9 @@ impl Sessions {
         }
         let (store, id) = (self.deps.store.clone(), id.clone());
         blocking::run(move || {
-            let Some(dir) = store.find(&id) else { return Ok(()) };
+            let Some(dir) = store.find(&id) else {
+                return Ok(());
+            };
             let _lock = store::lock(&dir, Timestamp::default())?;
             fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
             store.closed(&id, true);
@@ -197,7 +226,10 @@ impl Sessions {
             tracing::error!(?within, "not every session could be closed in time");
         }
         self.deps.tasks.close();
-        if tokio::time::timeout_at(deadline, self.deps.tasks.wait()).await.is_err() {
+        if tokio::time::timeout_at(deadline, self.deps.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::error!("not every task ended in time");
         }
     }

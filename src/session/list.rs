@@ -30,7 +30,10 @@ impl ListFilter {
             && self.cwd.as_ref().is_none_or(|cwd| *cwd == session.cwd)
             && text.is_none_or(|text| {
                 session.title.to_lowercase().contains(&text)
-                    || session.last_prompt.as_ref().is_some_and(|prompt| prompt.to_lowercase().contains(&text))
+                    || session
+                        .last_prompt
+                        .as_ref()
+                        .is_some_and(|prompt| prompt.to_lowercase().contains(&text))
             })
     }
 }
@@ -39,7 +42,11 @@ impl ListFilter {
 pub(super) type Place = (String, String);
 
 /// The page of those sessions that the filter takes.
-pub(super) fn page(mut sessions: Vec<Session>, filter: &ListFilter, start: Option<&Place>) -> Page<Session> {
+pub(super) fn page(
+    mut sessions: Vec<Session>,
+    filter: &ListFilter,
+    start: Option<&Place>,
+) -> Page<Session> {
     sessions.retain(|session| filter.takes(session));
     sessions.sort_by(|a, b| place(b).cmp(&place(a)));
     if let Some((at, id)) = start {
@@ -49,7 +56,10 @@ pub(super) fn page(mut sessions: Vec<Session>, filter: &ListFilter, start: Optio
     let more = sessions.len() > limit;
     sessions.truncate(limit);
     let next_cursor = more.then(|| sessions.last().map(write_cursor)).flatten();
-    Page { items: sessions, next_cursor }
+    Page {
+        items: sessions,
+        next_cursor,
+    }
 }
 
 fn place(session: &Session) -> (&str, &str) {
@@ -67,8 +77,11 @@ pub(super) fn read_cursor(cursor: &str) -> Result<(String, String), Fault> {
 }
 
 pub(super) fn bad_cursor() -> Fault {
-    Fault::new(ErrorKind::InvalidParams, "the cursor is none that this server gave out; leave it out to begin anew")
-        .with("path", "/cursor")
+    Fault::new(
+        ErrorKind::InvalidParams,
+        "the cursor is none that this server gave out; leave it out to begin anew",
+    )
+    .with("path", "/cursor")
 }
 
 pub(super) fn page_limit(limit: Option<u32>) -> usize {

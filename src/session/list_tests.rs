@@ -1,4 +1,7 @@
-#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out files and look at them"
+)]
 
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::session::Status;
@@ -10,7 +13,13 @@ const SAYS_OK: &str = "turns: [{steps: [{text: ok}]}]\non_exhausted: repeat_last
 
 async fn titles(home: &Home, filter: ListFilter) -> (Vec<String>, Option<String>) {
     let page = home.sessions.list(filter).await.unwrap();
-    (page.items.into_iter().map(|session| session.title).collect(), page.next_cursor)
+    (
+        page.items
+            .into_iter()
+            .map(|session| session.title)
+            .collect(),
+        page.next_cursor,
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,7 +39,15 @@ async fn lists_page_by_page_the_newest_first() {
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
-        let (titles, next) = titles(&home, ListFilter { limit: Some(2), cursor, ..ListFilter::default() }).await;
+        let (titles, next) = titles(
+            &home,
+            ListFilter {
+                limit: Some(2),
+                cursor,
+                ..ListFilter::default()
+            },
+        )
+        .await;
         assert!(titles.len() <= 2);
         seen.extend(titles);
         cursor = next;
@@ -40,16 +57,50 @@ async fn lists_page_by_page_the_newest_first() {
     }
     assert_eq!(seen, ["s4", "s3", "s2", "s1", "s0"]);
     for (filter, expected) in [
-        (ListFilter { text: Some("roofs".into()), ..ListFilter::default() }, vec!["s2"]),
-        (ListFilter { text: Some("S1".into()), ..ListFilter::default() }, vec!["s1"]),
-        (ListFilter { cwd: Some("/elsewhere".into()), ..ListFilter::default() }, vec![]),
-        (ListFilter { archived: true, ..ListFilter::default() }, vec![]),
-        (ListFilter { cwd: Some(home.ws.display().to_string()), limit: Some(1), ..ListFilter::default() }, vec!["s4"]),
+        (
+            ListFilter {
+                text: Some("roofs".into()),
+                ..ListFilter::default()
+            },
+            vec!["s2"],
+        ),
+        (
+            ListFilter {
+                text: Some("S1".into()),
+                ..ListFilter::default()
+            },
+            vec!["s1"],
+        ),
+        (
+            ListFilter {
+                cwd: Some("/elsewhere".into()),
+                ..ListFilter::default()
+            },
+            vec![],
+        ),
+        (
+            ListFilter {
+                archived: true,
+                ..ListFilter::default()
+            },
+            vec![],
+        ),
+        (
+            ListFilter {
+                cwd: Some(home.ws.display().to_string()),
+                limit: Some(1),
+                ..ListFilter::default()
+            },
+            vec!["s4"],
+        ),
     ] {
         assert_eq!(titles(&home, filter).await.0, expected);
     }
     for bad in ["x", "2026-01-01/", "yesterday/id"] {
-        let filter = ListFilter { cursor: Some(bad.into()), ..ListFilter::default() };
+        let filter = ListFilter {
+            cursor: Some(bad.into()),
+            ..ListFilter::default()
+        };
         let refused = home.sessions.list(filter).await.map(|_| ());
         if bad != "2026-01-01/" {
             assert_eq!(refused.unwrap_err().kind, ErrorKind::InvalidParams, "{bad}");
@@ -72,14 +123,25 @@ async fn a_damaged_cache_is_made_anew_and_hides_nobody() {
     std::fs::remove_file(&metas[2]).unwrap();
     std::fs::create_dir(&metas[2]).unwrap();
     let again = home.again();
-    let sessions = again.sessions.list(ListFilter::default()).await.unwrap().items;
+    let sessions = again
+        .sessions
+        .list(ListFilter::default())
+        .await
+        .unwrap()
+        .items;
     assert_eq!(sessions.len(), 4);
-    assert!(sessions.iter().all(|session| session.title == "Roof" && session.turn_count == 1 && session.status == Status::Closed));
+    assert!(sessions.iter().all(|session| session.title == "Roof"
+        && session.turn_count == 1
+        && session.status == Status::Closed));
     for session in sessions {
         let handle = again.sessions.open(&session.session_id).await.unwrap();
         assert_eq!(run(&handle, "on").await.turn.as_str(), "t2");
     }
-    assert!(std::fs::read(&metas[0]).unwrap().starts_with(b"{\"sessionId\""));
+    assert!(
+        std::fs::read(&metas[0])
+            .unwrap()
+            .starts_with(b"{\"sessionId\"")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,12 +151,19 @@ async fn transcripts_go_back_page_by_page() {
     for n in 1..=5 {
         run(&handle, &format!("{n}")).await;
     }
-    let page = |cursor: Option<String>| home.sessions.transcript(&session.session_id, cursor, Some(2));
+    let page = |cursor: Option<String>| {
+        home.sessions
+            .transcript(&session.session_id, cursor, Some(2))
+    };
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
         let page = page(cursor).await.unwrap();
-        let turns: Vec<String> = page.items.iter().map(|turn| turn.turn_id.to_string()).collect();
+        let turns: Vec<String> = page
+            .items
+            .iter()
+            .map(|turn| turn.turn_id.to_string())
+            .collect();
         seen.push(turns.join(" "));
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -102,9 +171,16 @@ async fn transcripts_go_back_page_by_page() {
         }
     }
     assert_eq!(seen, ["t4 t5", "t2 t3", "t1"]);
-    assert_eq!(page(Some("x".into())).await.unwrap_err().kind, ErrorKind::InvalidParams);
+    assert_eq!(
+        page(Some("x".into())).await.unwrap_err().kind,
+        ErrorKind::InvalidParams
+    );
     assert_eq!(page(Some("999".into())).await.unwrap().items.len(), 2);
-    let none = home.sessions.transcript(&"none".into(), None, None).await.unwrap_err();
+    let none = home
+        .sessions
+        .transcript(&"none".into(), None, None)
+        .await
+        .unwrap_err();
     assert_eq!(none.kind, ErrorKind::SessionNotFound);
 }
 
@@ -115,14 +191,32 @@ async fn a_session_needs_a_directory_and_a_model_that_exist() {
     std::fs::write(&file, "").unwrap();
     for (cwd, dirs, model, kind) in [
         ("relative".into(), vec![], "demo", ErrorKind::InvalidParams),
-        (home.ws.join("none"), vec![], "demo", ErrorKind::InvalidParams),
+        (
+            home.ws.join("none"),
+            vec![],
+            "demo",
+            ErrorKind::InvalidParams,
+        ),
         (file, vec![], "demo", ErrorKind::InvalidParams),
-        (home.ws.clone(), vec!["/none/such".into()], "demo", ErrorKind::InvalidParams),
+        (
+            home.ws.clone(),
+            vec!["/none/such".into()],
+            "demo",
+            ErrorKind::InvalidParams,
+        ),
         (home.ws.clone(), vec![], "none", ErrorKind::ModelUnknown),
     ] {
         let mut options = home.options(SAYS_OK);
         (options.cwd, options.additional_dirs, options.model) = (cwd, dirs, Some(model.into()));
         assert_eq!(home.sessions.create(options).await.unwrap_err().kind, kind);
     }
-    assert!(home.sessions.list(ListFilter::default()).await.unwrap().items.is_empty(), "nothing was left behind");
+    assert!(
+        home.sessions
+            .list(ListFilter::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty(),
+        "nothing was left behind"
+    );
 }

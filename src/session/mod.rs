@@ -43,8 +43,11 @@ use crate::kernel::fault::Fault;
 
 /// The fault for a session that does not exist.
 pub fn not_found(id: &SessionId) -> Fault {
-    Fault::new(ErrorKind::SessionNotFound, format!("session not found: {id}; session/list names those that exist"))
-        .with("sessionId", id.as_str())
+    Fault::new(
+        ErrorKind::SessionNotFound,
+        format!("session not found: {id}; session/list names those that exist"),
+    )
+    .with("sessionId", id.as_str())
 }
 
 /// The beginning of an input, for titles and lists: one line of at most 80 characters.
@@ -59,7 +62,14 @@ pub fn summary(input: &[ContentPart]) -> String {
 
 /// Changes the fields that a patch names.
 pub fn apply(session: &mut Session, patch: SessionPatch) {
-    let SessionPatch { title, model, thinking, mode, additional_dirs, metadata } = patch;
+    let SessionPatch {
+        title,
+        model,
+        thinking,
+        mode,
+        additional_dirs,
+        metadata,
+    } = patch;
     if let Some(title) = title {
         session.title = title;
     }

@@ -32,21 +32,46 @@ pub(super) async fn page(
     turns.truncate(end.unwrap_or(turns.len()));
     let start = turns.len().saturating_sub(page_limit(limit));
     let next_cursor = (start > 0).then(|| start.to_string());
-    Ok(Page { items: turns.split_off(start), next_cursor })
+    Ok(Page {
+        items: turns.split_off(start),
+        next_cursor,
+    })
 }
 
 /// How a turn ended that is remembered by its journal only.
-pub(super) async fn ended_turn(store: &Arc<Store>, id: &SessionId, turn: TurnId) -> Result<TurnEnd, Fault> {
+pub(super) async fn ended_turn(
+    store: &Arc<Store>,
+    id: &SessionId,
+    turn: TurnId,
+) -> Result<TurnEnd, Fault> {
     let turns = all_turns(store, id).await?;
     let found = turns.into_iter().find(|found| found.turn_id == turn);
-    let Some(Turn { items, reason: Some(reason), stop_reason: Some(stop), error, usage, .. }) = found else {
-        return Err(Fault::new(ErrorKind::TurnNotFound, format!("turn {turn} never began")));
+    let Some(Turn {
+        items,
+        reason: Some(reason),
+        stop_reason: Some(stop),
+        error,
+        usage,
+        ..
+    }) = found
+    else {
+        return Err(Fault::new(
+            ErrorKind::TurnNotFound,
+            format!("turn {turn} never began"),
+        ));
     };
     let text = items.into_iter().rev().find_map(|item| match item {
         Item::Message { text, .. } => Some(text),
         _ => None,
     });
-    Ok(TurnEnd { turn, reason, stop, text: text.unwrap_or_default(), usage, error })
+    Ok(TurnEnd {
+        turn,
+        reason,
+        stop,
+        text: text.unwrap_or_default(),
+        usage,
+        error,
+    })
 }
 
 async fn all_turns(store: &Arc<Store>, id: &SessionId) -> Result<Vec<Turn>, Fault> {

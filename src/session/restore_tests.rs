@@ -1,4 +1,7 @@
-#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out files and look at them"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,9 +37,19 @@ fn journal(dir: &Path) -> (Arc<Journal>, Session) {
     }))
     .unwrap();
     let clock = Arc::new(FakeClock::default());
-    let opening = Opening { session: "s".into(), dir: dir.into(), clock, publish: Arc::new(Nobody) };
+    let opening = Opening {
+        session: "s".into(),
+        dir: dir.into(),
+        clock,
+        publish: Arc::new(Nobody),
+    };
     let log = AppendLog::open(&write::path(dir)).unwrap().log;
-    let journal = Arc::new(Journal::new(opening, log, 0, crate::kernel::time::Timestamp(0)));
+    let journal = Arc::new(Journal::new(
+        opening,
+        log,
+        0,
+        crate::kernel::time::Timestamp(0),
+    ));
     journal.head(&session, None).unwrap();
     (journal, session)
 }
@@ -67,7 +80,10 @@ on_exhausted: loop
         let mut cx = bench.turn();
         cx.sink = journal.clone();
         // A large input, now and then.
-        let text = format!("turn {n} {}", "z".repeat(if n % 10 == 0 { 70_000 } else { 1 }));
+        let text = format!(
+            "turn {n} {}",
+            "z".repeat(if n % 10 == 0 { 70_000 } else { 1 })
+        );
         let outcome = bench.run_unchecked(&cx, &text).await;
         assert_eq!(outcome.reason, TurnReason::Completed, "{outcome:?}");
         let ended = DomainEvent::TurnEnded {
@@ -78,7 +94,9 @@ on_exhausted: loop
             usage: outcome.usage,
             duration_ms: 1,
         };
-        journal.durable(&longshore_protocol::id::AgentId::main(), ended).unwrap();
+        journal
+            .durable(&longshore_protocol::id::AgentId::main(), ended)
+            .unwrap();
     }
     let loaded = store::load(&"s".into(), dir.path()).unwrap();
     let (live, restored) = (bench.history(), loaded.agent.context.messages());
@@ -88,11 +106,18 @@ on_exhausted: loop
     }
     assert_eq!(loaded.agent.context.tokens(), bench.agent.context.tokens());
     assert_eq!(loaded.agent.usage, bench.agent.usage);
-    assert_eq!((loaded.open, loaded.next_turn, loaded.damage.len()), (Open::default(), 41, 0));
+    assert_eq!(
+        (loaded.open, loaded.next_turn, loaded.damage.len()),
+        (Open::default(), 41, 0)
+    );
     assert!(std::fs::read_dir(dir.path().join("blobs")).unwrap().count() >= 2);
     // No line holds what stands in blobs.
     let text = std::fs::read_to_string(write::path(dir.path())).unwrap();
-    assert!(text.lines().all(|line| line.len() < 400_000), "{:?}", text.lines().map(str::len).max());
+    assert!(
+        text.lines().all(|line| line.len() < 400_000),
+        "{:?}",
+        text.lines().map(str::len).max()
+    );
 }
 
 const BUSY: &str = r#"
@@ -108,9 +133,15 @@ on_exhausted: repeat_last
 async fn busy() -> (Home, Session) {
     let home = Home::new();
     std::fs::write(home.ws.join("a"), "see\n").unwrap();
-    let options = CreateOptions { mode: Some(Mode::Manual), ..home.options(BUSY) };
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(BUSY)
+    };
     let (handle, session) = home.sessions.create(options).await.unwrap();
-    home.asks.will([Reply::option(OptionId::AllowSession), Reply::Unanswered("nobody is there")]);
+    home.asks.will([
+        Reply::option(OptionId::AllowSession),
+        Reply::Unanswered("nobody is there"),
+    ]);
     assert_eq!(run(&handle, "first").await.text, "ok");
     run(&handle, "second").await;
     handle.close().await.unwrap();
@@ -122,30 +153,56 @@ async fn killed_at_any_line_it_goes_on_with_a_valid_history() {
     let (home, session) = busy().await;
     let path = write::path(&home.dir_of(&session));
     let whole = std::fs::read(&path).unwrap();
-    let ends: Vec<usize> = memchr::memchr_iter(b'\n', &whole).map(|at| at + 1).collect();
+    let ends: Vec<usize> = memchr::memchr_iter(b'\n', &whole)
+        .map(|at| at + 1)
+        .collect();
     assert!(ends.len() > 30, "{}", ends.len());
     for (n, end) in ends.iter().enumerate() {
         for torn in [0, 7] {
             let cut = (end + torn).min(whole.len());
             std::fs::write(&path, &whole[..cut]).unwrap();
             let killed = home.again();
-            killed.asks.will((0..9).map(|_| Reply::Unanswered("nobody is there")));
+            killed
+                .asks
+                .will((0..9).map(|_| Reply::Unanswered("nobody is there")));
             let handle = killed.sessions.open(&session.session_id).await.unwrap();
-            let place = format!("after {} lines: {}", n + 1, String::from_utf8_lossy(&whole[*end..]).lines().next().unwrap_or(""));
+            let place = format!(
+                "after {} lines: {}",
+                n + 1,
+                String::from_utf8_lossy(&whole[*end..])
+                    .lines()
+                    .next()
+                    .unwrap_or("")
+            );
             let loaded = store::load(&session.session_id, path.parent().unwrap()).unwrap();
             assert_eq!(loaded.open, Open::default(), "{place}");
             let history = loaded.agent.context.messages();
-            valid_for_provider(&history).unwrap_or_else(|why| panic!("{place}: {why}: {history:#?}"));
+            valid_for_provider(&history)
+                .unwrap_or_else(|why| panic!("{place}: {why}: {history:#?}"));
             let warnings = killed.events.only(&["warning"]);
-            assert_eq!(warnings.len(), usize::from(torn > 0 && cut > *end), "{place}: {warnings:?}");
+            assert_eq!(
+                warnings.len(),
+                usize::from(torn > 0 && cut > *end),
+                "{place}: {warnings:?}"
+            );
             let next = handle.view().await.unwrap().session.turn_count + 1;
             let end = run(&handle, "go on").await;
-            assert_eq!((end.turn.as_str(), end.reason), (format!("t{next}").as_str(), TurnReason::Completed), "{place}: {end:?}");
+            assert_eq!(
+                (end.turn.as_str(), end.reason),
+                (format!("t{next}").as_str(), TurnReason::Completed),
+                "{place}: {end:?}"
+            );
             handle.close().await.unwrap();
             let loaded = store::load(&session.session_id, path.parent().unwrap()).unwrap();
             let history = loaded.agent.context.messages();
-            valid_for_provider(&history).unwrap_or_else(|why| panic!("{place}, then: {why}: {history:#?}"));
-            let turns = killed.sessions.transcript(&session.session_id, None, None).await.unwrap().items;
+            valid_for_provider(&history)
+                .unwrap_or_else(|why| panic!("{place}, then: {why}: {history:#?}"));
+            let turns = killed
+                .sessions
+                .transcript(&session.session_id, None, None)
+                .await
+                .unwrap()
+                .items;
             assert!(turns.iter().all(|turn| turn.reason.is_some()), "{place}");
         }
     }
@@ -164,19 +221,33 @@ async fn damage_in_the_middle_is_passed_over_and_told_once() {
         for n_told in [1, 0] {
             let again = home.again();
             let handle = again.sessions.open(&session.session_id).await.unwrap();
-            assert_eq!(again.events.only(&["warning"]).len(), n_told, "line {n}: {:?}", again.events.lines());
+            assert_eq!(
+                again.events.only(&["warning"]).len(),
+                n_told,
+                "line {n}: {:?}",
+                again.events.lines()
+            );
             assert_eq!(handle.view().await.unwrap().session.cwd, session.cwd);
             handle.close().await.unwrap();
             let loaded = store::load(&session.session_id, path.parent().unwrap()).unwrap();
             let history = loaded.agent.context.messages();
-            valid_for_provider(&history).unwrap_or_else(|why| panic!("{}: {why}: {history:#?}", lines[n]));
+            valid_for_provider(&history)
+                .unwrap_or_else(|why| panic!("{}: {why}: {history:#?}", lines[n]));
         }
     }
     // A head that is lost with its cache can't be made up.
     let damaged = format!("x\n{}\n", lines[1..].join("\n"));
     std::fs::write(&path, damaged).unwrap();
     std::fs::remove_file(path.with_file_name("meta.json")).unwrap();
-    assert_eq!(home.again().sessions.open(&session.session_id).await.unwrap_err().kind, ErrorKind::StorageCorrupt);
+    assert_eq!(
+        home.again()
+            .sessions
+            .open(&session.session_id)
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::StorageCorrupt
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,12 +256,20 @@ async fn a_line_that_stands_twice_counts_once() {
     let dir = home.dir_of(&session);
     let before = store::load(&session.session_id, &dir).unwrap();
     let whole = std::fs::read_to_string(write::path(&dir)).unwrap();
-    let twice: Vec<&str> =
-        whole.lines().flat_map(|line| std::iter::repeat_n(line, if line.contains("\"seq\"") { 2 } else { 1 })).collect();
+    let twice: Vec<&str> = whole
+        .lines()
+        .flat_map(|line| std::iter::repeat_n(line, if line.contains("\"seq\"") { 2 } else { 1 }))
+        .collect();
     std::fs::write(write::path(&dir), twice.join("\n") + "\n").unwrap();
     let after = store::load(&session.session_id, &dir).unwrap();
-    assert_eq!(after.agent.context.messages(), before.agent.context.messages());
-    assert_eq!((after.last.0, after.session.turn_count), (before.last.0, before.session.turn_count));
+    assert_eq!(
+        after.agent.context.messages(),
+        before.agent.context.messages()
+    );
+    assert_eq!(
+        (after.last.0, after.session.turn_count),
+        (before.last.0, before.session.turn_count)
+    );
     assert!(after.damage.is_empty());
 }
 
@@ -203,7 +282,11 @@ async fn loading_changes_nothing() {
         let again = home.again();
         again.sessions.open(&session.session_id).await.unwrap();
         again.sessions.view(&session.session_id).await.unwrap();
-        again.sessions.transcript(&session.session_id, None, None).await.unwrap();
+        again
+            .sessions
+            .transcript(&session.session_id, None, None)
+            .await
+            .unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), whole);
         // Its own end would be recorded; here only the lock is given back.
         let handle = again.sessions.loaded(&session.session_id).unwrap();
@@ -230,10 +313,20 @@ async fn numbers_are_gapless_and_events_can_be_read_from_any_of_them() {
     assert!(last > seqs.len() as u64);
     for store in [log.clone(), loaded.sessions.deps.store.clone()] {
         for after in [0, 1, 7, last - 1, last] {
-            let read = store.read_events(&session.session_id, after, usize::MAX).await.unwrap();
+            let read = store
+                .read_events(&session.session_id, after, usize::MAX)
+                .await
+                .unwrap();
             let numbers: Vec<u64> = read.iter().filter_map(|event| event.seq).collect();
             assert_eq!(numbers, (after + 1..=last).collect::<Vec<_>>());
         }
-        assert_eq!(store.read_events(&session.session_id, 0, 1).await.unwrap().len(), 1);
+        assert_eq!(
+            store
+                .read_events(&session.session_id, 0, 1)
+                .await
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }

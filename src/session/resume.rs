@@ -9,15 +9,16 @@ use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::turn::{FinishReason, StopReason, TurnReason};
 use longshore_protocol::value::usage::Usage;
 
-use super::actor::{Actor, Parts};
+use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::Deps;
-use super::journal::write::{self, Journal};
 use super::journal::storage_fault;
+use super::journal::write::{self, Journal};
 use super::store::{self, Loaded};
 use crate::agent::state::{Open, UNKNOWN};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
+use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
 use crate::kernel::message::Part;
 use crate::kernel::port::EventSink;
 use crate::store::append_log::AppendLog;
@@ -30,18 +31,37 @@ impl Deps {
     pub(super) fn resume(self: &Arc<Self>, id: &SessionId) -> Result<SessionHandle, Fault> {
         let dir = self.store.find(id).ok_or_else(|| super::not_found(id))?;
         let lock = store::lock(&dir, self.clock.now())?;
-        let opened = AppendLog::open(&write::path(&dir)).map_err(|error| storage_fault(error, &dir))?;
+        let opened =
+            AppendLog::open(&write::path(&dir)).map_err(|error| storage_fault(error, &dir))?;
         let loaded = store::load(id, &dir)?;
-        let Loaded { session, script, mut agent, model_state, open, last, next_turn, damage } = loaded;
+        let Loaded {
+            session,
+            script,
+            mut agent,
+            model_state,
+            open,
+            last,
+            next_turn,
+            damage,
+        } = loaded;
         let journal = Arc::new(self.journal(id, &dir, opened.log, last));
         let torn = opened.torn.map(|torn| {
-            Warning::new("journal", format!("the last line was torn by a crash; its {} bytes were cut off", torn.n_bytes))
+            Warning::new(
+                "journal",
+                format!(
+                    "the last line was torn by a crash; its {} bytes were cut off",
+                    torn.n_bytes
+                ),
+            )
         });
         for warning in &damage {
             tracing::warn!(session = %id, ?warning, "journal damage");
         }
         for warning in torn.into_iter().chain(damage.into_iter().take(MAX_TOLD)) {
             journal.durable(&AgentId::main(), DomainEvent::Warning { warning })?;
+        }
+        if open.turn.is_some() {
+            self.end_strays(id);
         }
         close_open(&journal, &open)?;
         for (model, state) in model_state {
@@ -53,7 +73,30 @@ impl Deps {
             tracing::info!(session = %id, %turn, "a turn that the last process left open was closed");
             agent.interrupted = false;
         }
-        Ok(Actor::begin(self, Parts { session, script, agent, journal, lock, dir, next_turn }))
+        Ok(Actor::begin(
+            self,
+            Parts {
+                session,
+                script,
+                agent,
+                journal,
+                lock,
+                dir,
+                next_turn,
+            },
+        ))
+    }
+
+    /// A server that died in mid-turn could not end what it had started. The session's lock is ours, so whatever bears
+    /// its mark has lost its owner; it is gone before anything new of this session can be started. Blocking.
+    fn end_strays(&self, id: &SessionId) {
+        let ending = self
+            .processes
+            .end_marked(SESSION_MARK, id.as_str(), PROCESS_GRACE_IN_CALL);
+        let n = tokio::runtime::Handle::current().block_on(ending);
+        if n > 0 {
+            tracing::warn!(session = %id, n, "processes that outlived their server were ended");
+        }
     }
 }
 
@@ -81,21 +124,37 @@ pub(super) fn close_step(journal: &Journal, open: &Open) -> Result<(), Fault> {
     let main = AgentId::main();
     for approval in &open.approvals {
         let (approval, outcome) = (approval.clone(), AskResolution::Withdrawn);
-        let resolved = DomainEvent::ApprovalResolved { approval, outcome, option: None, feedback: None };
+        let resolved = DomainEvent::ApprovalResolved {
+            approval,
+            outcome,
+            option: None,
+            feedback: None,
+        };
         journal.durable(&main, resolved)?;
     }
     for question in &open.questions {
-        let resolved =
-            DomainEvent::QuestionResolved { question: question.clone(), outcome: AskResolution::Withdrawn };
+        let resolved = DomainEvent::QuestionResolved {
+            question: question.clone(),
+            outcome: AskResolution::Withdrawn,
+        };
         journal.durable(&main, resolved)?;
     }
-    let Some(turn) = &open.turn else { return Ok(()) };
+    let Some(turn) = &open.turn else {
+        return Ok(());
+    };
     for call in &open.calls {
         journal.durable(&main, unknown(turn, call.clone()))?;
     }
     if let Some(step) = open.step {
         let finish = FinishReason::Interrupted;
-        journal.durable(&main, DomainEvent::StepInterrupted { turn: turn.clone(), step, finish })?;
+        journal.durable(
+            &main,
+            DomainEvent::StepInterrupted {
+                turn: turn.clone(),
+                step,
+                finish,
+            },
+        )?;
     }
     Ok(())
 }

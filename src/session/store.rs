@@ -63,7 +63,11 @@ pub struct Loaded {
 impl Store {
     /// The store below a home.
     pub fn new(home: impl Into<PathBuf>) -> Self {
-        Self { home: home.into(), dirs: Mutex::default(), open: Mutex::default() }
+        Self {
+            home: home.into(),
+            dirs: Mutex::default(),
+            open: Mutex::default(),
+        }
     }
 
     /// The directory of a new session.
@@ -71,9 +75,15 @@ impl Store {
         let dir = if ephemeral {
             self.ephemeral_dir().join(id.as_str())
         } else {
-            self.home.join("sessions").join(cwd_key(real_cwd)).join(id.as_str())
+            self.home
+                .join("sessions")
+                .join(cwd_key(real_cwd))
+                .join(id.as_str())
         };
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), dir.clone());
+        self.dirs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.clone(), dir.clone());
         dir
     }
 
@@ -84,7 +94,12 @@ impl Store {
 
     /// Finds the directory of a session. Blocking.
     pub fn find(&self, id: &SessionId) -> Option<PathBuf> {
-        let known = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let known = self
+            .dirs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .cloned();
         if let Some(dir) = known.filter(|dir| is_session(dir)) {
             return Some(dir);
         }
@@ -93,21 +108,36 @@ impl Store {
             return None;
         }
         let keys = fs::list_dir(&self.home.join("sessions")).ok()?;
-        let dir = keys.into_iter().map(|key| key.path.join(id.as_str())).find(|dir| is_session(dir))?;
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), dir.clone());
+        let dir = keys
+            .into_iter()
+            .map(|key| key.path.join(id.as_str()))
+            .find(|dir| is_session(dir))?;
+        self.dirs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.clone(), dir.clone());
         Some(dir)
     }
 
     /// Makes a journal known whose events can be read by offset.
     pub fn opened(&self, id: &SessionId, journal: &Arc<Journal>) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::downgrade(journal));
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.clone(), Arc::downgrade(journal));
     }
 
     /// A journal is written no more; `gone` where its directory was removed.
     pub fn closed(&self, id: &SessionId, gone: bool) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(id);
         if gone {
-            self.dirs.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+            self.dirs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(id);
         }
     }
 
@@ -132,7 +162,10 @@ impl Store {
             Some(session) => Some(session),
             None => match load(id, dir) {
                 Ok(loaded) => {
-                    let session = Session { status: Status::Closed, ..loaded.session };
+                    let session = Session {
+                        status: Status::Closed,
+                        ..loaded.session
+                    };
                     save_cache(dir, &session);
                     Some(session)
                 }
@@ -145,7 +178,11 @@ impl Store {
     }
 
     fn journal(&self, id: &SessionId) -> Option<Arc<Journal>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).and_then(Weak::upgrade)
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .and_then(Weak::upgrade)
     }
 }
 
@@ -160,7 +197,8 @@ impl EventLog for Store {
         if let Some(journal) = self.journal(session) {
             return blocking::run(move || {
                 let (dir, offset) = (journal.dir(), journal.offset_after(after));
-                events(&id, dir, offset, after, max_bytes).map_err(|error| storage_fault(error, dir))
+                events(&id, dir, offset, after, max_bytes)
+                    .map_err(|error| storage_fault(error, dir))
             })
             .boxed();
         }
@@ -208,7 +246,16 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     let open = restore.open();
     let (agent, model_state) = restore.finish();
     session.usage = agent.usage;
-    Ok(Loaded { session, script, agent, model_state, open, last, next_turn, damage })
+    Ok(Loaded {
+        session,
+        script,
+        agent,
+        model_state,
+        open,
+        last,
+        next_turn,
+        damage,
+    })
 }
 
 /// Takes the lock of a session for as long as the result lives. Blocking.
@@ -218,8 +265,13 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
 pub(super) fn lock(dir: &Path, now: Timestamp) -> Result<FileLock, Fault> {
     FileLock::acquire(&dir.join("lock"), &now.to_string()).map_err(|error| match error {
         LockError::Locked { pid, .. } => {
-            let by = pid.map(|pid| format!(" by process {pid}")).unwrap_or_default();
-            let fault = Fault::new(ErrorKind::SessionLocked, format!("the session is in use{by}; close it there first"));
+            let by = pid
+                .map(|pid| format!(" by process {pid}"))
+                .unwrap_or_default();
+            let fault = Fault::new(
+                ErrorKind::SessionLocked,
+                format!("the session is in use{by}; close it there first"),
+            );
             match pid {
                 Some(pid) => fault.with("pid", pid),
                 None => fault,
@@ -234,7 +286,8 @@ pub fn save_cache(dir: &Path, session: &Session) {
     let saved = serde_json::to_vec(session)
         .map_err(std::io::Error::other)
         .and_then(|bytes| {
-            atomic_file::write(&dir.join(META), &bytes, fs::Durability::Kernel).map_err(std::io::Error::other)
+            atomic_file::write(&dir.join(META), &bytes, fs::Durability::Kernel)
+                .map_err(std::io::Error::other)
         });
     if let Err(error) = saved {
         tracing::warn!(dir = %dir.display(), %error, "the cache of a session could not be written");
@@ -250,7 +303,9 @@ fn head_from_cache(id: &SessionId, dir: &Path) -> Option<(Session, Option<Arc<st
 
 fn read_cache(id: &SessionId, dir: &Path) -> Option<Session> {
     let bytes = atomic_file::read(&dir.join(META)).ok().flatten()?;
-    serde_json::from_slice::<Session>(&bytes).ok().filter(|session| session.session_id == *id)
+    serde_json::from_slice::<Session>(&bytes)
+        .ok()
+        .filter(|session| session.session_id == *id)
 }
 
 /// The changes of a session's own fields, in order.
@@ -307,8 +362,15 @@ fn is_session(dir: &Path) -> bool {
 
 /// The directory that holds the sessions of a working directory: readable, and unique by hash.
 pub fn cwd_key(real_cwd: &Path) -> String {
-    let name = real_cwd.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().to_lowercase());
-    let slug: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
+    let name = real_cwd.file_name().map_or_else(
+        || "root".into(),
+        |name| name.to_string_lossy().to_lowercase(),
+    );
+    let slug: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(40)
+        .collect();
     let hash = Sha256::digest(real_cwd.as_os_str().as_encoded_bytes());
     let hex = hash.iter().take(6).fold(String::new(), |mut hex, byte| {
         // Writing to a string cannot fail.

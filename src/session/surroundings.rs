@@ -8,9 +8,9 @@ use longshore_protocol::value::session::Session;
 use longshore_protocol::value::tool::ToolInfo;
 
 use super::deps::Deps;
+use crate::os::fs::{self, Durability};
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
-use crate::os::fs::{self, Durability};
 use crate::tool::catalog::{self, AgentSort, ToolDeps};
 use crate::tool::file::{FileDeps, Freshness};
 use crate::tool::registry::Registry;
@@ -49,7 +49,10 @@ impl Workplace {
             deps.env.home_dir().as_deref(),
         );
         for bad in bad_globs {
-            let message = format!("the sensitive-file pattern {} has no effect: {}", bad.glob, bad.reason);
+            let message = format!(
+                "the sensitive-file pattern {} has no effect: {}",
+                bad.glob, bad.reason
+            );
             warnings.push(Warning::new("config", message));
         }
         let workspace = Arc::new(Workspace::open(WorkspaceOptions {
@@ -63,7 +66,9 @@ impl Workplace {
         let (rules, bad_rules) = RuleSet::compile(&config.permission.rules, &anchors);
         warnings.extend(bad_rules);
         for name in ["config.toml", "local.toml"] {
-            let file = project_root(workspace.real_cwd()).join(".longshore").join(name);
+            let file = project_root(workspace.real_cwd())
+                .join(".longshore")
+                .join(name);
             if fs::kind_of(&file).is_some() {
                 warnings.push(crate::config::project_file_ignored(&file));
             }
@@ -71,7 +76,11 @@ impl Workplace {
         let file = FileDeps {
             freshness,
             locks: deps.file_locks.clone(),
-            durability: if config.files_fsync { Durability::Disk } else { Durability::Kernel },
+            durability: if config.files_fsync {
+                Durability::Disk
+            } else {
+                Durability::Kernel
+            },
             image_input: false,
             search: deps.search.clone(),
         };
@@ -80,7 +89,13 @@ impl Workplace {
             can_ask: false,
             shell: deps.shell.clone(),
         };
-        Self { workspace, deps: tool_deps, made: Mutex::default(), rules: Arc::new(rules), warnings }
+        Self {
+            workspace,
+            deps: tool_deps,
+            made: Mutex::default(),
+            rules: Arc::new(rules),
+            warnings,
+        }
     }
 
     /// The tools of the main agent.
@@ -115,5 +130,7 @@ impl Workplace {
 
 /// The nearest directory with a `.git`, else the directory itself.
 fn project_root(dir: &Path) -> &Path {
-    dir.ancestors().find(|dir| fs::kind_of(&dir.join(".git")).is_some()).unwrap_or(dir)
+    dir.ancestors()
+        .find(|dir| fs::kind_of(&dir.join(".git")).is_some())
+        .unwrap_or(dir)
 }

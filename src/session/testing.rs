@@ -1,6 +1,9 @@
 //! Sessions on fakes: events that are kept, hosts that answer by script, a home on the disk.
 
-#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out files and look at them"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -56,9 +59,15 @@ impl Home {
 
     fn on(dir: Arc<TempDir>, config: Config, seed: u64) -> Self {
         let real = dir.path().canonicalize().unwrap();
-        let (events, asks) = (Arc::new(Published::default()), Arc::new(FakeAsks::default()));
+        let (events, asks) = (
+            Arc::new(Published::default()),
+            Arc::new(FakeAsks::default()),
+        );
         let clock = Arc::new(FakeClock::default());
-        let env = Arc::new(Env::of([("HOME", real.join("user").into_os_string()), ("PATH", "/bin:/usr/bin".into())]));
+        let env = Arc::new(Env::of([
+            ("HOME", real.join("user").into_os_string()),
+            ("PATH", "/bin:/usr/bin".into()),
+        ]));
         let processes = Processes::new(None);
         let http = Arc::new(Http::new(Arc::new(|| Timestamp(0))));
         let scripts = ScriptSources {
@@ -85,7 +94,14 @@ impl Home {
             running: Arc::<Running>::default(),
             loaded: Loads::default(),
         });
-        Self { ws: real.join("ws"), dir, events, asks, clock, sessions }
+        Self {
+            ws: real.join("ws"),
+            dir,
+            events,
+            asks,
+            clock,
+            sessions,
+        }
     }
 
     /// What a session with a script is made of: the scripted model, in yolo mode.
@@ -129,7 +145,9 @@ pub(crate) async fn run(handle: &SessionHandle, text: &str) -> TurnEnd {
 
 /// Waits, but not for ever.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it hangs")
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .expect("it hangs")
 }
 
 /// Keeps what was published.
@@ -143,7 +161,10 @@ impl Publish for Published {
     fn publish(&self, event: Arc<Stamped>) {
         let mut events = self.events.lock().unwrap();
         if let Some(seq) = event.seq {
-            let last = events.iter().rev().find(|other| other.session == event.session && other.seq.is_some());
+            let last = events
+                .iter()
+                .rev()
+                .find(|other| other.session == event.session && other.seq.is_some());
             let expected = last.map_or(seq, |last| last.seq.unwrap() + 1);
             assert_eq!(seq, expected, "no gap, no repeat");
         }
@@ -160,11 +181,17 @@ impl Published {
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.events().iter().map(|stamped| event_line(&stamped.event)).collect()
+        self.events()
+            .iter()
+            .map(|stamped| event_line(&stamped.event))
+            .collect()
     }
 
     pub(crate) fn only(&self, words: &[&str]) -> Vec<String> {
-        self.lines().into_iter().filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
+        self.lines()
+            .into_iter()
+            .filter(|line| words.iter().any(|word| line.starts_with(word)))
+            .collect()
     }
 
     /// The texts of the inputs that began turns, by turn.
@@ -172,9 +199,10 @@ impl Published {
         self.events()
             .iter()
             .filter_map(|stamped| match &stamped.event {
-                DomainEvent::TurnStarted { turn, input, .. } => {
-                    Some(format!("{turn} {}", super::transcript::text_of(input).replace('\n', "|")))
-                }
+                DomainEvent::TurnStarted { turn, input, .. } => Some(format!(
+                    "{turn} {}",
+                    super::transcript::text_of(input).replace('\n', "|")
+                )),
                 _ => None,
             })
             .collect()

@@ -27,7 +27,11 @@ impl Fold {
     /// Takes in an event.
     pub fn take(&mut self, at: Timestamp, event: &DomainEvent) {
         match event {
-            DomainEvent::TurnStarted { turn, origin, input } => {
+            DomainEvent::TurnStarted {
+                turn,
+                origin,
+                input,
+            } => {
                 self.end_of_last_was_lost();
                 self.turns.push(Turn {
                     turn_id: turn.clone(),
@@ -42,8 +46,20 @@ impl Fold {
                     ended_at: None,
                 });
             }
-            DomainEvent::TurnEnded { turn, reason, stop, error, usage, .. } => {
-                if let Some(open) = self.turns.iter_mut().rev().find(|open| open.turn_id == *turn) {
+            DomainEvent::TurnEnded {
+                turn,
+                reason,
+                stop,
+                error,
+                usage,
+                ..
+            } => {
+                if let Some(open) = self
+                    .turns
+                    .iter_mut()
+                    .rev()
+                    .find(|open| open.turn_id == *turn)
+                {
                     open.reason = Some(*reason);
                     open.stop_reason = Some(*stop);
                     open.error.clone_from(error);
@@ -57,12 +73,25 @@ impl Fold {
                 self.item(Item::Notice { id, text });
             }
             DomainEvent::MessageCompleted { item, text, .. } => {
-                self.item(Item::Message { id: item.to_string(), text: text.to_string() });
+                self.item(Item::Message {
+                    id: item.to_string(),
+                    text: text.to_string(),
+                });
             }
             DomainEvent::ThinkingCompleted { item, text, .. } => {
-                self.item(Item::Thinking { id: item.to_string(), text: text.to_string() });
+                self.item(Item::Thinking {
+                    id: item.to_string(),
+                    text: text.to_string(),
+                });
             }
-            DomainEvent::ToolStarted { call, name, input, title, display, .. } => self.item(Item::Tool {
+            DomainEvent::ToolStarted {
+                call,
+                name,
+                input,
+                title,
+                display,
+                ..
+            } => self.item(Item::Tool {
                 id: call.to_string(),
                 name: name.to_string(),
                 input: input.as_ref().clone(),
@@ -71,7 +100,13 @@ impl Fold {
                 output: None,
                 is_error: None,
             }),
-            DomainEvent::ToolCompleted { call, is_error: failed, output: parts, display: outcome, .. } => {
+            DomainEvent::ToolCompleted {
+                call,
+                is_error: failed,
+                output: parts,
+                display: outcome,
+                ..
+            } => {
                 self.complete(call.as_str(), *failed, parts, outcome.as_ref());
             }
             _ => {}
@@ -82,7 +117,13 @@ impl Fold {
     fn end_of_last_was_lost(&mut self) {
         if let Some(last) = self.turns.last_mut().filter(|last| last.reason.is_none()) {
             (last.reason, last.stop_reason) = (Some(TurnReason::Failed), Some(StopReason::Error));
-            last.error = Some(Fault::new(ErrorKind::StorageError, "the end of this turn could not be recorded").to_failure());
+            last.error = Some(
+                Fault::new(
+                    ErrorKind::StorageError,
+                    "the end of this turn could not be recorded",
+                )
+                .to_failure(),
+            );
         }
     }
 
@@ -93,9 +134,17 @@ impl Fold {
         parts: &[Part],
         outcome: Option<&longshore_protocol::value::display::Display>,
     ) {
-        let Some(turn) = self.turns.last_mut() else { return };
+        let Some(turn) = self.turns.last_mut() else {
+            return;
+        };
         for item in turn.items.iter_mut().rev() {
-            if let Item::Tool { id, display, output, is_error, .. } = item
+            if let Item::Tool {
+                id,
+                display,
+                output,
+                is_error,
+                ..
+            } = item
                 && id == call
             {
                 *output = Some(parts_text(parts));

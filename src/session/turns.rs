@@ -9,7 +9,9 @@ use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::session::{Status, WaitingFor};
-use longshore_protocol::value::turn::{Origin, StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
+use longshore_protocol::value::turn::{
+    Origin, StartState, StopReason, TurnReason, WhenBusy, WhenIdle,
+};
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +42,9 @@ pub(super) struct TurnDone {
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Agent").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Agent")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,7 +82,10 @@ impl Turns {
 
     /// Those that wait, in order.
     pub(super) fn queued(&self) -> Vec<TurnId> {
-        self.queue.iter().map(|waiting| waiting.turn.clone()).collect()
+        self.queue
+            .iter()
+            .map(|waiting| waiting.turn.clone())
+            .collect()
     }
 
     /// True where the session is to be closed and no turn runs any more.
@@ -88,17 +95,27 @@ impl Turns {
 }
 
 impl Actor {
-    pub(super) async fn start(&mut self, input: Vec<ContentPart>, when_busy: WhenBusy) -> Result<Started, Fault> {
+    pub(super) async fn start(
+        &mut self,
+        input: Vec<ContentPart>,
+        when_busy: WhenBusy,
+    ) -> Result<Started, Fault> {
         convert(&input)?;
         self.check_open()?;
-        let Some(running) = &self.turns.running else { return self.start_now(input, Origin::User).await };
+        let Some(running) = &self.turns.running else {
+            return self.start_now(input, Origin::User).await;
+        };
         match when_busy {
             // A turn that is being cancelled ends soon: what comes now is meant for after it.
             _ if running.cancel.is_cancelled() => self.enqueue(input),
             WhenBusy::Queue => self.enqueue(input),
             WhenBusy::Steer => {
                 running.steers.push(input);
-                Ok(Started { turn: running.turn.clone(), state: StartState::Steered, gate: Gate::default() })
+                Ok(Started {
+                    turn: running.turn.clone(),
+                    state: StartState::Steered,
+                    gate: Gate::default(),
+                })
             }
             WhenBusy::Reject => Err(Fault::new(
                 ErrorKind::SessionBusy,
@@ -107,14 +124,19 @@ impl Actor {
         }
     }
 
-    pub(super) async fn steer(&mut self, input: Vec<ContentPart>, when_idle: WhenIdle) -> Result<Started, Fault> {
+    pub(super) async fn steer(
+        &mut self,
+        input: Vec<ContentPart>,
+        when_idle: WhenIdle,
+    ) -> Result<Started, Fault> {
         convert(&input)?;
         self.check_open()?;
         match (&self.turns.running, when_idle) {
             (Some(_), _) => self.start(input, WhenBusy::Steer).await,
-            (None, WhenIdle::Reject) => {
-                Err(Fault::new(ErrorKind::NoActiveTurn, "no turn is running that could be steered"))
-            }
+            (None, WhenIdle::Reject) => Err(Fault::new(
+                ErrorKind::NoActiveTurn,
+                "no turn is running that could be steered",
+            )),
             (None, WhenIdle::Start) => self.start_now(input, Origin::Steer).await,
         }
     }
@@ -123,15 +145,32 @@ impl Actor {
         if self.turns.closing.is_empty() {
             return Ok(());
         }
-        Err(Fault::new(ErrorKind::SessionBusy, "the session is being closed; resume it once it is"))
+        Err(Fault::new(
+            ErrorKind::SessionBusy,
+            "the session is being closed; resume it once it is",
+        ))
     }
 
-    async fn start_now(&mut self, input: Vec<ContentPart>, origin: Origin) -> Result<Started, Fault> {
+    async fn start_now(
+        &mut self,
+        input: Vec<ContentPart>,
+        origin: Origin,
+    ) -> Result<Started, Fault> {
         self.check_model()?;
         let (gate, released) = Gate::new();
         let turn = self.new_turn();
-        self.begin_turn(Waiting { turn: turn.clone(), origin, input, gate: Some(released) }).await?;
-        Ok(Started { turn, state: StartState::Running, gate })
+        self.begin_turn(Waiting {
+            turn: turn.clone(),
+            origin,
+            input,
+            gate: Some(released),
+        })
+        .await?;
+        Ok(Started {
+            turn,
+            state: StartState::Running,
+            gate,
+        })
     }
 
     fn enqueue(&mut self, input: Vec<ContentPart>) -> Result<Started, Fault> {
@@ -152,7 +191,10 @@ impl Actor {
         self.notes.spawn(async move {
             // A dropped gate is a released one.
             let _ = released.await;
-            let event = DomainEvent::TurnQueued { turn: told, input: shown };
+            let event = DomainEvent::TurnQueued {
+                turn: told,
+                input: shown,
+            };
             if let Err(fault) = journal.durable(&AgentId::main(), event) {
                 tracing::error!(%fault, "a queued turn could not be recorded");
             }
@@ -164,7 +206,11 @@ impl Actor {
             input,
             gate: Some(gate_of_turn),
         });
-        Ok(Started { turn, state: StartState::Queued, gate })
+        Ok(Started {
+            turn,
+            state: StartState::Queued,
+            gate,
+        })
     }
 
     pub(super) fn cancel(&mut self, turn: Option<&TurnId>) -> Result<bool, Fault> {
@@ -175,9 +221,19 @@ impl Actor {
             return Ok(true);
         }
         let Some(turn) = turn else { return Ok(false) };
-        let Some(n) = self.turns.queue.iter().position(|waiting| waiting.turn == *turn) else {
-            let known = self.turns.ended.iter().any(|end| end.turn == *turn) || self.was_begun(turn);
-            return if known { Ok(false) } else { Err(turn_not_found(turn)) };
+        let Some(n) = self
+            .turns
+            .queue
+            .iter()
+            .position(|waiting| waiting.turn == *turn)
+        else {
+            let known =
+                self.turns.ended.iter().any(|end| end.turn == *turn) || self.was_begun(turn);
+            return if known {
+                Ok(false)
+            } else {
+                Err(turn_not_found(turn))
+            };
         };
         if let Some(waiting) = self.turns.queue.remove(n) {
             self.end_unbegun(waiting);
@@ -210,7 +266,11 @@ impl Actor {
         if let Some(end) = self.turns.ended.iter().find(|end| end.turn == turn) {
             return answer(reply, Ok(end.clone()));
         }
-        let runs = self.turns.running.as_ref().is_some_and(|running| running.turn == turn)
+        let runs = self
+            .turns
+            .running
+            .as_ref()
+            .is_some_and(|running| running.turn == turn)
             || self.turns.queue.iter().any(|waiting| waiting.turn == turn);
         if runs {
             let waiters = self.turns.waiters.entry(turn).or_default();
@@ -219,14 +279,19 @@ impl Actor {
         } else if self.was_begun(&turn) {
             let store = self.deps.store.clone();
             let id = self.session.session_id.clone();
-            self.deps.tasks.spawn(async move { answer(reply, past::ended_turn(&store, &id, turn).await) });
+            self.deps
+                .tasks
+                .spawn(async move { answer(reply, past::ended_turn(&store, &id, turn).await) });
         } else {
             answer(reply, Err(turn_not_found(&turn)));
         }
     }
 
     fn was_begun(&self, turn: &TurnId) -> bool {
-        let number = turn.as_str().strip_prefix('t').and_then(|digits| digits.parse::<u64>().ok());
+        let number = turn
+            .as_str()
+            .strip_prefix('t')
+            .and_then(|digits| digits.parse::<u64>().ok());
         number.is_some_and(|number| (1..self.next_turn).contains(&number))
     }
 
@@ -238,14 +303,22 @@ impl Actor {
 
     /// Gives the agent to a task that runs a turn.
     async fn begin_turn(&mut self, waiting: Waiting) -> Result<(), Fault> {
-        let Waiting { turn, origin, input, gate } = waiting;
+        let Waiting {
+            turn,
+            origin,
+            input,
+            gate,
+        } = waiting;
         let model = self.model()?;
         let (workplace, abilities) = (self.workplace().await?, self.abilities());
         // What was steered into a cancelled turn comes before what is said next.
         let input = [self.turns.carried.as_slice(), &input].concat();
         let parts = convert(&input)?;
         let Some(mut agent) = self.agent.take() else {
-            return Err(Fault::new(ErrorKind::InternalError, "the session has lost its agent; close and resume it"));
+            return Err(Fault::new(
+                ErrorKind::InternalError,
+                "the session has lost its agent; close and resume it",
+            ));
         };
         self.turns.carried.clear();
         let summary = super::summary(&input);
@@ -277,7 +350,11 @@ impl Actor {
             board: self.board.clone(),
             clock: self.deps.clock.clone(),
         };
-        let (back, journal, clock) = (self.own_inbox.clone(), self.journal.clone(), self.deps.clock.clone());
+        let (back, journal, clock) = (
+            self.own_inbox.clone(),
+            self.journal.clone(),
+            self.deps.clock.clone(),
+        );
         let running = self.deps.running.clone();
         self.deps.tasks.spawn(async move {
             let _counted = running.enter();
@@ -286,15 +363,30 @@ impl Actor {
                 let _ = gate.await;
             }
             let started = clock.elapsed();
-            let status =
-                DomainEvent::SessionStatus { status: Status::Running, waiting: WaitingFor::default() };
+            let status = DomainEvent::SessionStatus {
+                status: Status::Running,
+                waiting: WaitingFor::default(),
+            };
             journal.live(&AgentId::main(), status);
-            let input = TurnInput { origin, shown: input, parts };
+            let input = TurnInput {
+                origin,
+                shown: input,
+                parts,
+            };
             let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
-            let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis()).unwrap_or(u64::MAX);
+            let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis())
+                .unwrap_or(u64::MAX);
             let done = match ran {
-                Ok(outcome) => TurnDone { agent: Some(agent), outcome, duration_ms },
-                Err(_) => TurnDone { agent: None, outcome: panicked(), duration_ms },
+                Ok(outcome) => TurnDone {
+                    agent: Some(agent),
+                    outcome,
+                    duration_ms,
+                },
+                Err(_) => TurnDone {
+                    agent: None,
+                    outcome: panicked(),
+                    duration_ms,
+                },
             };
             if let Some(inbox) = back.upgrade() {
                 // The session is gone only at the very end of the process.
@@ -302,14 +394,24 @@ impl Actor {
             }
         });
         self.board.set_status(Status::Running);
-        self.turns.running = Some(Running { turn, cancel, steers });
+        self.turns.running = Some(Running {
+            turn,
+            cancel,
+            steers,
+        });
         Ok(())
     }
 
     /// A turn's task has ended: say so, and begin what waits.
     pub(super) async fn done(&mut self, done: TurnDone) {
-        let TurnDone { agent, outcome, duration_ms } = done;
-        let Some(running) = self.turns.running.take() else { return };
+        let TurnDone {
+            agent,
+            outcome,
+            duration_ms,
+        } = done;
+        let Some(running) = self.turns.running.take() else {
+            return;
+        };
         self.agent = match agent {
             Some(agent) => Some(agent),
             None => self.rescued().await,
@@ -333,18 +435,29 @@ impl Actor {
             self.turns.carried.extend(leftover);
         } else if !leftover.is_empty() && self.turns.closing.is_empty() {
             let turn = self.new_turn();
-            let event = DomainEvent::TurnQueued { turn: turn.clone(), input: leftover.clone() };
+            let event = DomainEvent::TurnQueued {
+                turn: turn.clone(),
+                input: leftover.clone(),
+            };
             if let Err(fault) = self.journal.durable(&AgentId::main(), event) {
                 tracing::error!(%fault, "a queued turn could not be recorded");
             }
-            let steered = Waiting { turn, origin: Origin::Steer, input: leftover, gate: None };
+            let steered = Waiting {
+                turn,
+                origin: Origin::Steer,
+                input: leftover,
+                gate: None,
+            };
             self.turns.queue.push_front(steered);
         }
         self.tell_end(end);
         self.begin_next().await;
         if self.turns.running.is_none() {
             self.board.set_status(Status::Idle);
-            let status = DomainEvent::SessionStatus { status: Status::Idle, waiting: WaitingFor::default() };
+            let status = DomainEvent::SessionStatus {
+                status: Status::Idle,
+                waiting: WaitingFor::default(),
+            };
             self.journal.live(&AgentId::main(), status);
         }
         self.settle();
@@ -432,7 +545,10 @@ fn record_end(journal: &Journal, end: &TurnEnd, duration_ms: u64) {
 }
 
 fn panicked() -> TurnOutcome {
-    let fault = Fault::new(ErrorKind::InternalError, "the turn ended by an internal error; the session goes on");
+    let fault = Fault::new(
+        ErrorKind::InternalError,
+        "the turn ended by an internal error; the session goes on",
+    );
     TurnOutcome {
         reason: TurnReason::Failed,
         stop: StopReason::Error,
@@ -443,5 +559,8 @@ fn panicked() -> TurnOutcome {
 }
 
 fn turn_not_found(turn: &TurnId) -> Fault {
-    Fault::new(ErrorKind::TurnNotFound, format!("there is no turn {turn} in this session"))
+    Fault::new(
+        ErrorKind::TurnNotFound,
+        format!("there is no turn {turn} in this session"),
+    )
 }

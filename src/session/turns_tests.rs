@@ -1,4 +1,7 @@
-#![expect(clippy::disallowed_methods, reason = "tests lay out files and look at them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out files and look at them"
+)]
 
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::OptionId;
@@ -19,23 +22,53 @@ async fn a_turn_runs_and_is_remembered() {
     let home = Home::new();
     let (handle, session) = home.create(SAYS_OK).await;
     let end = run(&handle, "Mend  the\nroof").await;
-    assert_eq!((end.reason, end.text.as_str()), (TurnReason::Completed, "ok"));
+    assert_eq!(
+        (end.reason, end.text.as_str()),
+        (TurnReason::Completed, "ok")
+    );
     assert_eq!(
         home.events.only(&["turn/", "step/", "session/status"]),
-        ["session/status running", "turn/started t1", "step/started 1", "step/ended 1", "turn/ended t1 completed", "session/status idle"]
+        [
+            "session/status running",
+            "turn/started t1",
+            "step/started 1",
+            "step/ended 1",
+            "turn/ended t1 completed",
+            "session/status idle"
+        ]
     );
     let view = handle.view().await.unwrap();
-    assert_eq!((view.session.title.as_str(), view.session.last_prompt.as_deref()), ("Mend the roof", Some("Mend the roof")));
-    assert_eq!((view.session.turn_count, view.session.status, view.running), (1, Status::Idle, None));
+    assert_eq!(
+        (
+            view.session.title.as_str(),
+            view.session.last_prompt.as_deref()
+        ),
+        ("Mend the roof", Some("Mend the roof"))
+    );
+    assert_eq!(
+        (view.session.turn_count, view.session.status, view.running),
+        (1, Status::Idle, None)
+    );
     assert!(view.context.0 > 0 && view.context.1 > 0);
-    assert_eq!(view.last_seq, home.events.events().iter().filter_map(|event| event.seq).max().unwrap());
+    assert_eq!(
+        view.last_seq,
+        home.events
+            .events()
+            .iter()
+            .filter_map(|event| event.seq)
+            .max()
+            .unwrap()
+    );
     // Ended turns can be waited for, also after a restart.
     assert_eq!(handle.wait(end.turn.clone()).await.unwrap(), end);
     handle.close().await.unwrap();
     let again = home.again();
     let handle = again.sessions.open(&session.session_id).await.unwrap();
     assert_eq!(handle.wait(end.turn.clone()).await.unwrap(), end);
-    assert_eq!(handle.wait("t9".into()).await.unwrap_err().kind, ErrorKind::TurnNotFound);
+    assert_eq!(
+        handle.wait("t9".into()).await.unwrap_err().kind,
+        ErrorKind::TurnNotFound
+    );
     assert_eq!(run(&handle, "on").await.turn.as_str(), "t2");
 }
 
@@ -45,10 +78,17 @@ async fn no_event_comes_before_the_gate_is_released() {
         let home = Home::new();
         let (handle, _) = home.create(HANGS_FIRST).await;
         let started = handle.start(input("a"), WhenBusy::Reject).await.unwrap();
-        assert_eq!(handle.view().await.unwrap().running, Some(started.turn.clone()));
+        assert_eq!(
+            handle.view().await.unwrap().running,
+            Some(started.turn.clone())
+        );
         tokio::time::sleep(std::time::Duration::from_secs(10)).await;
         assert!(home.events.lines().is_empty());
-        if released { started.gate.release() } else { drop(started.gate) }
+        if released {
+            started.gate.release();
+        } else {
+            drop(started.gate);
+        }
         home.events.until("message/delta i1 Hel").await;
 
         let queued = handle.start(input("b"), WhenBusy::Queue).await.unwrap();
@@ -59,11 +99,28 @@ async fn no_event_comes_before_the_gate_is_released() {
         assert!(handle.cancel(None).await.unwrap());
         home.events.until("turn/ended t1 cancelled").await;
         tokio::time::sleep(std::time::Duration::from_secs(10)).await;
-        assert!(home.events.only(&["turn/started t2", "turn/queued"]).is_empty());
-        if released { queued.gate.release() } else { drop(queued.gate) }
+        assert!(
+            home.events
+                .only(&["turn/started t2", "turn/queued"])
+                .is_empty()
+        );
+        if released {
+            queued.gate.release();
+        } else {
+            drop(queued.gate);
+        }
         within(handle.wait(queued.turn)).await.unwrap();
-        let order = home.events.only(&["turn/queued", "turn/started t2", "turn/ended t2"]);
-        assert_eq!(order, ["turn/queued t2", "turn/started t2", "turn/ended t2 completed"]);
+        let order = home
+            .events
+            .only(&["turn/queued", "turn/started t2", "turn/ended t2"]);
+        assert_eq!(
+            order,
+            [
+                "turn/queued t2",
+                "turn/started t2",
+                "turn/ended t2 completed"
+            ]
+        );
     }
 }
 
@@ -73,21 +130,41 @@ async fn what_happens_to_input_while_a_turn_runs() {
     let (handle, _) = home.create(HANGS_FIRST).await;
     start(&handle, "first", WhenBusy::Reject).await;
     home.events.until("message/delta i1 Hel").await;
-    let busy = handle.start(input("x"), WhenBusy::Reject).await.unwrap_err();
+    let busy = handle
+        .start(input("x"), WhenBusy::Reject)
+        .await
+        .unwrap_err();
     assert_eq!(busy.kind, ErrorKind::SessionBusy);
     let steered = start(&handle, "steered", WhenBusy::Steer).await;
-    assert_eq!((steered.turn.as_str(), steered.state), ("t1", StartState::Steered));
-    let queued = [start(&handle, "second", WhenBusy::Queue).await, start(&handle, "third", WhenBusy::Queue).await];
+    assert_eq!(
+        (steered.turn.as_str(), steered.state),
+        ("t1", StartState::Steered)
+    );
+    let queued = [
+        start(&handle, "second", WhenBusy::Queue).await,
+        start(&handle, "third", WhenBusy::Queue).await,
+    ];
     assert_eq!(queued[1].turn.as_str(), "t3");
     let withdrawn = start(&handle, "never", WhenBusy::Queue).await;
     assert!(handle.cancel(Some(withdrawn.turn.clone())).await.unwrap());
-    assert!(!handle.cancel(Some(withdrawn.turn.clone())).await.unwrap(), "twice is once");
-    assert_eq!(within(handle.wait(withdrawn.turn)).await.unwrap().reason, TurnReason::Cancelled);
-    assert_eq!(handle.cancel(Some("t77".into())).await.unwrap_err().kind, ErrorKind::TurnNotFound);
+    assert!(
+        !handle.cancel(Some(withdrawn.turn.clone())).await.unwrap(),
+        "twice is once"
+    );
+    assert_eq!(
+        within(handle.wait(withdrawn.turn)).await.unwrap().reason,
+        TurnReason::Cancelled
+    );
+    assert_eq!(
+        handle.cancel(Some("t77".into())).await.unwrap_err().kind,
+        ErrorKind::TurnNotFound
+    );
 
     // What comes while it is being cancelled is meant for after it, whatever it says.
-    let (cancelled, late) =
-        tokio::join!(handle.cancel(Some("t1".into())), start(&handle, "fourth", WhenBusy::Reject));
+    let (cancelled, late) = tokio::join!(
+        handle.cancel(Some("t1".into())),
+        start(&handle, "fourth", WhenBusy::Reject)
+    );
     assert!(cancelled.unwrap());
     assert_eq!((late.turn.as_str(), late.state), ("t5", StartState::Queued));
     within(handle.wait(late.turn)).await.unwrap();
@@ -97,7 +174,10 @@ async fn what_happens_to_input_while_a_turn_runs() {
         "the steer of a cancelled turn comes before the next input"
     );
     assert!(!handle.cancel(None).await.unwrap(), "nothing runs");
-    assert_eq!(home.events.only(&["session/status"]).last().unwrap(), "session/status idle");
+    assert_eq!(
+        home.events.only(&["session/status"]).last().unwrap(),
+        "session/status idle"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +199,14 @@ async fn a_steer_that_came_too_late_is_the_next_turn() {
 async fn a_steer_of_an_idle_session_starts_a_turn_or_is_refused() {
     let home = Home::new();
     let (handle, _) = home.create(HANGS_FIRST).await;
-    assert_eq!(handle.steer(input("a"), WhenIdle::Reject).await.unwrap_err().kind, ErrorKind::NoActiveTurn);
+    assert_eq!(
+        handle
+            .steer(input("a"), WhenIdle::Reject)
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::NoActiveTurn
+    );
     start(&handle, "first", WhenBusy::Reject).await;
     home.events.until("message/delta i1 Hel").await;
     start(&handle, "left", WhenBusy::Steer).await;
@@ -129,35 +216,83 @@ async fn a_steer_of_an_idle_session_starts_a_turn_or_is_refused() {
     assert_eq!(started.state, StartState::Running);
     drop(started.gate);
     within(handle.wait(started.turn)).await.unwrap();
-    assert_eq!(home.events.inputs(), ["t1 first", "t2 left|then"], "what was steered before comes first");
+    assert_eq!(
+        home.events.inputs(),
+        ["t1 first", "t2 left|then"],
+        "what was steered before comes first"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn input_and_queue_have_limits() {
-    let limits = LimitsConfig { max_queued_turns: 2, ..LimitsConfig::default() };
-    let home = Home::with(Config { limits, ..Config::default() });
+    let limits = LimitsConfig {
+        max_queued_turns: 2,
+        ..LimitsConfig::default()
+    };
+    let home = Home::with(Config {
+        limits,
+        ..Config::default()
+    });
     let (handle, _) = home.create(HANGS_FIRST).await;
-    assert_eq!(handle.start(vec![], WhenBusy::Reject).await.unwrap_err().kind, ErrorKind::InvalidParams);
-    assert_eq!(handle.steer(input(" "), WhenIdle::Start).await.unwrap_err().kind, ErrorKind::InvalidParams);
+    assert_eq!(
+        handle
+            .start(vec![], WhenBusy::Reject)
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::InvalidParams
+    );
+    assert_eq!(
+        handle
+            .steer(input(" "), WhenIdle::Start)
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::InvalidParams
+    );
     for text in ["a", "b", "c"] {
         start(&handle, text, WhenBusy::Queue).await;
     }
     let full = handle.start(input("d"), WhenBusy::Queue).await.unwrap_err();
-    assert_eq!((full.kind, full.data["value"].as_u64()), (ErrorKind::LimitExceeded, Some(2)));
+    assert_eq!(
+        (full.kind, full.data["value"].as_u64()),
+        (ErrorKind::LimitExceeded, Some(2))
+    );
     handle.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn turns_need_a_model_and_a_readable_configuration() {
-    let broken = Broken { file: "/c/config.toml".into(), line: 3, column: 1, message: "no".into() };
+    let broken = Broken {
+        file: "/c/config.toml".into(),
+        line: 3,
+        column: 1,
+        message: "no".into(),
+    };
     for (config, kind) in [
         (Config::default(), ErrorKind::ModelNotConfigured),
-        (Config { broken: Some(broken), ..Config::default() }, ErrorKind::ConfigInvalid),
+        (
+            Config {
+                broken: Some(broken),
+                ..Config::default()
+            },
+            ErrorKind::ConfigInvalid,
+        ),
     ] {
         let home = Home::with(config);
-        let options = CreateOptions { cwd: home.ws.clone(), ..CreateOptions::default() };
+        let options = CreateOptions {
+            cwd: home.ws.clone(),
+            ..CreateOptions::default()
+        };
         let (handle, _) = home.sessions.create(options).await.unwrap();
-        assert_eq!(handle.start(input("a"), WhenBusy::Reject).await.unwrap_err().kind, kind);
+        assert_eq!(
+            handle
+                .start(input("a"), WhenBusy::Reject)
+                .await
+                .unwrap_err()
+                .kind,
+            kind
+        );
         assert!(home.events.lines().is_empty());
     }
 }
@@ -169,16 +304,46 @@ async fn settings_change_all_or_none() {
     let before = handle.view().await.unwrap().session;
     let dirs = |dir: &str| Some(vec![dir.to_owned()]);
     for (patch, kind) in [
-        (SessionPatch { model: Some("none".into()), title: Some("t".into()), ..SessionPatch::default() }, ErrorKind::ModelUnknown),
-        (SessionPatch { title: Some("  ".into()), mode: Some(Mode::Auto), ..SessionPatch::default() }, ErrorKind::InvalidParams),
-        (SessionPatch { additional_dirs: dirs("/none/such"), title: Some("t".into()), ..SessionPatch::default() }, ErrorKind::InvalidParams),
-        (SessionPatch { additional_dirs: dirs("relative"), ..SessionPatch::default() }, ErrorKind::InvalidParams),
+        (
+            SessionPatch {
+                model: Some("none".into()),
+                title: Some("t".into()),
+                ..SessionPatch::default()
+            },
+            ErrorKind::ModelUnknown,
+        ),
+        (
+            SessionPatch {
+                title: Some("  ".into()),
+                mode: Some(Mode::Auto),
+                ..SessionPatch::default()
+            },
+            ErrorKind::InvalidParams,
+        ),
+        (
+            SessionPatch {
+                additional_dirs: dirs("/none/such"),
+                title: Some("t".into()),
+                ..SessionPatch::default()
+            },
+            ErrorKind::InvalidParams,
+        ),
+        (
+            SessionPatch {
+                additional_dirs: dirs("relative"),
+                ..SessionPatch::default()
+            },
+            ErrorKind::InvalidParams,
+        ),
     ] {
         assert_eq!(handle.set(patch).await.unwrap_err().kind, kind);
         assert_eq!(handle.view().await.unwrap().session, before);
     }
     handle.set(SessionPatch::default()).await.unwrap();
-    assert!(home.events.lines().is_empty(), "nothing changed, nothing is said");
+    assert!(
+        home.events.lines().is_empty(),
+        "nothing changed, nothing is said"
+    );
     let patch = SessionPatch {
         title: Some("Roof".into()),
         mode: Some(Mode::Auto),
@@ -192,21 +357,40 @@ async fn settings_change_all_or_none() {
     handle.close().await.unwrap();
     let again = home.again();
     let view = again.sessions.view(&before.session_id).await.unwrap();
-    assert_eq!((view.session.title, view.session.mode, view.session.additional_dirs.len()), ("Roof".into(), Mode::Auto, 1));
+    assert_eq!(
+        (
+            view.session.title,
+            view.session.mode,
+            view.session.additional_dirs.len()
+        ),
+        ("Roof".into(), Mode::Auto, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_mode_holds_for_the_running_turn() {
     let home = Home::new();
     let script = "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}, {steps: [{text: ok}]}]";
-    let options = CreateOptions { mode: Some(Mode::Manual), ..home.options(script) };
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(script)
+    };
     let (handle, _) = home.sessions.create(options).await.unwrap();
     home.asks.will([Reply::Never]);
     let started = start(&handle, "go", WhenBusy::Reject).await;
     home.events.until("session/status waiting").await;
     assert_eq!(handle.view().await.unwrap().session.status, Status::Waiting);
-    handle.set(SessionPatch { mode: Some(Mode::Yolo), ..SessionPatch::default() }).await.unwrap();
-    assert_eq!(within(handle.wait(started.turn)).await.unwrap().reason, TurnReason::Completed);
+    handle
+        .set(SessionPatch {
+            mode: Some(Mode::Yolo),
+            ..SessionPatch::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        within(handle.wait(started.turn)).await.unwrap().reason,
+        TurnReason::Completed
+    );
     assert_eq!(std::fs::read_to_string(home.ws.join("a")).unwrap(), "x");
 }
 
@@ -214,7 +398,10 @@ async fn a_new_mode_holds_for_the_running_turn() {
 async fn a_cancel_frees_the_session_at_once_while_an_approval_is_open() {
     let home = Home::new();
     let script = "turns: [{steps: [{tool_call: {name: Write, args: {path: a, content: x}}}]}, {steps: [{text: ok}]}]";
-    let options = CreateOptions { mode: Some(Mode::Manual), ..home.options(script) };
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(script)
+    };
     let (handle, _) = home.sessions.create(options).await.unwrap();
     home.asks.will([Reply::Never]);
     start(&handle, "go", WhenBusy::Reject).await;
@@ -222,9 +409,16 @@ async fn a_cancel_frees_the_session_at_once_while_an_approval_is_open() {
     let asked_at = tokio::time::Instant::now();
     handle.cancel(None).await.unwrap();
     let next = start(&handle, "next", WhenBusy::Reject).await;
-    assert_eq!(within(handle.wait(next.turn)).await.unwrap().reason, TurnReason::Completed);
+    assert_eq!(
+        within(handle.wait(next.turn)).await.unwrap().reason,
+        TurnReason::Completed
+    );
     assert_eq!(asked_at.elapsed().as_millis(), 0);
-    assert!(home.events.lines().contains(&"approval/resolved a1 withdrawn".to_owned()));
+    assert!(
+        home.events
+            .lines()
+            .contains(&"approval/resolved a1 withdrawn".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,12 +427,23 @@ async fn a_turn_that_panics_takes_only_itself_down() {
     let script = "turns: [{steps: [{text: Hm}, {tool_call: {name: TodoList, args: {todos: [{title: t, status: done}]}}}]}, {steps: \
                   [{tool_call: {name: Write, args: {path: a, content: x}}}]}, {steps: [{text: \
                   ok}]}]";
-    let options = CreateOptions { mode: Some(Mode::Manual), ..home.options(script) };
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(script)
+    };
     let (handle, session) = home.sessions.create(options).await.unwrap();
     // Nobody is scripted to answer, so the ask panics in the middle of the turn.
     let end = run(&handle, "go").await;
-    assert_eq!((end.reason, end.error.unwrap().kind), (TurnReason::Failed, ErrorKind::InternalError));
-    let calls = home.events.only(&["tool/completed", "approval/", "step/interrupted", "turn/ended"]);
+    assert_eq!(
+        (end.reason, end.error.unwrap().kind),
+        (TurnReason::Failed, ErrorKind::InternalError)
+    );
+    let calls = home.events.only(&[
+        "tool/completed",
+        "approval/",
+        "step/interrupted",
+        "turn/ended",
+    ]);
     assert_eq!(
         calls,
         [
@@ -250,7 +455,11 @@ async fn a_turn_that_panics_takes_only_itself_down() {
             "turn/ended t1 failed"
         ]
     );
-    assert_eq!(handle.todos().await.unwrap().len(), 1, "what was recorded is still known");
+    assert_eq!(
+        handle.todos().await.unwrap().len(),
+        1,
+        "what was recorded is still known"
+    );
     home.asks.will([Reply::option(OptionId::AllowOnce)]);
     assert_eq!(run(&handle, "again").await.text, "ok");
     handle.close().await.unwrap();
@@ -263,12 +472,25 @@ async fn tools_and_checklist_can_be_seen() {
     let home = Home::new();
     let script = "turns: [{steps: [{tool_call: {name: TodoList, args: {todos: [{title: t, status: pending}]}}}]}, {steps: [{text: ok}]}]";
     let (handle, _) = home.create(script).await;
-    let names: Vec<String> = handle.tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    let names: Vec<String> = handle
+        .tools()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|tool| tool.name)
+        .collect();
     for name in ["Read", "Write", "Edit", "TodoList", "AskUserQuestion"] {
         assert!(names.contains(&name.to_owned()), "{names:?}");
     }
     *home.asks.ability.lock().unwrap() = crate::kernel::port::Ability::Unable;
-    assert!(!handle.tools().await.unwrap().iter().any(|tool| tool.name == "AskUserQuestion"));
+    assert!(
+        !handle
+            .tools()
+            .await
+            .unwrap()
+            .iter()
+            .any(|tool| tool.name == "AskUserQuestion")
+    );
     assert!(handle.todos().await.unwrap().is_empty());
     run(&handle, "go").await;
     assert_eq!(handle.todos().await.unwrap()[0].title, "t");
@@ -283,7 +505,13 @@ async fn what_was_read_stays_read_when_the_directories_change() {
     let (handle, _) = home.create(script).await;
     run(&handle, "look").await;
     let additional_dirs = Some(vec![home.ws.display().to_string()]);
-    handle.set(SessionPatch { additional_dirs, ..SessionPatch::default() }).await.unwrap();
+    handle
+        .set(SessionPatch {
+            additional_dirs,
+            ..SessionPatch::default()
+        })
+        .await
+        .unwrap();
     run(&handle, "write").await;
     assert_eq!(std::fs::read_to_string(home.ws.join("a")).unwrap(), "new");
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::Tool;
 use super::ask::AskUserQuestion;
 use super::file::FileDeps;
 use super::file::edit::Edit;
@@ -14,7 +15,6 @@ use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::{Bash, Shell};
 use super::todo::TodoList;
-use super::Tool;
 
 /// What tools are built with. One value per agent.
 #[derive(Debug, Clone)]
@@ -63,13 +63,48 @@ pub struct Row {
 
 /// All built-in tools, in the order models see them.
 pub const TABLE: &[Row] = &[
-    Row { name: Read::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Read::new(deps.file.clone())) },
-    Row { name: Write::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Write::new(deps.file.clone())) },
-    Row { name: Edit::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Edit::new(deps.file.clone())) },
-    Row { name: Glob::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Glob::new(deps.file.clone())) },
-    Row { name: Grep::NAME, agents: Agents::All, when: always, make: |deps| Arc::new(Grep::new(deps.file.clone())) },
-    Row { name: Bash::NAME, agents: Agents::Working, when: always, make: |deps| Arc::new(Bash::new(deps.shell.clone())) },
-    Row { name: TodoList::NAME, agents: Agents::Working, when: always, make: |_| Arc::new(TodoList::new()) },
+    Row {
+        name: Read::NAME,
+        agents: Agents::All,
+        when: always,
+        make: |deps| Arc::new(Read::new(deps.file.clone())),
+    },
+    Row {
+        name: Write::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(Write::new(deps.file.clone())),
+    },
+    Row {
+        name: Edit::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(Edit::new(deps.file.clone())),
+    },
+    Row {
+        name: Glob::NAME,
+        agents: Agents::All,
+        when: always,
+        make: |deps| Arc::new(Glob::new(deps.file.clone())),
+    },
+    Row {
+        name: Grep::NAME,
+        agents: Agents::All,
+        when: always,
+        make: |deps| Arc::new(Grep::new(deps.file.clone())),
+    },
+    Row {
+        name: Bash::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(Bash::new(deps.shell.clone())),
+    },
+    Row {
+        name: TodoList::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |_| Arc::new(TodoList::new()),
+    },
     Row {
         name: AskUserQuestion::NAME,
         agents: Agents::Main,
@@ -115,12 +150,23 @@ mod tests {
             durability: Durability::Kernel,
             image_input: false,
         };
-        let shell = Shell::new(&Env::default(), &ShellConfig::default(), Processes::new(None));
-        ToolDeps { file, can_ask, shell: Arc::new(shell) }
+        let shell = Shell::new(
+            &Env::default(),
+            &ShellConfig::default(),
+            Processes::new(None),
+        );
+        ToolDeps {
+            file,
+            can_ask,
+            shell: Arc::new(shell),
+        }
     }
 
     fn names(can_ask: bool, sort: AgentSort) -> Vec<&'static str> {
-        tools(&deps(can_ask), sort).iter().map(|tool| tool.spec().name).collect()
+        tools(&deps(can_ask), sort)
+            .iter()
+            .map(|tool| tool.spec().name)
+            .collect()
     }
 
     #[test]
@@ -138,9 +184,21 @@ mod tests {
     fn every_tool_tells_the_model_enough() {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
-            assert!(spec.description.len() > 40 && !spec.description.contains("{images}"), "{}", spec.name);
-            assert!(Validator::compile(&spec.parameters).is_ok(), "{}", spec.name);
-            assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
+            assert!(
+                spec.description.len() > 40 && !spec.description.contains("{images}"),
+                "{}",
+                spec.name
+            );
+            assert!(
+                Validator::compile(&spec.parameters).is_ok(),
+                "{}",
+                spec.name
+            );
+            assert_eq!(
+                spec.parameters["additionalProperties"], false,
+                "{}",
+                spec.name
+            );
             let properties = spec.parameters["properties"].as_object().unwrap();
             for (name, schema) in properties {
                 assert!(schema["description"].is_string(), "{}.{name}", spec.name);

@@ -31,15 +31,25 @@ pub struct Entry {
 impl Registry {
     /// Makes a registry. Of two tools of one name the first is kept.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
-        let mut registry = Self { entries: Vec::new(), by_name: HashMap::new(), defs: Arc::from([]) };
+        let mut registry = Self {
+            entries: Vec::new(),
+            by_name: HashMap::new(),
+            defs: Arc::from([]),
+        };
         for tool in tools {
             let name: Arc<str> = tool.spec().name.into();
             if registry.by_name.contains_key(&name) {
                 continue;
             }
             let validator = Validator::compile(&tool.spec().parameters);
-            registry.by_name.insert(Arc::clone(&name), registry.entries.len());
-            registry.entries.push(Entry { tool, name, validator });
+            registry
+                .by_name
+                .insert(Arc::clone(&name), registry.entries.len());
+            registry.entries.push(Entry {
+                tool,
+                name,
+                validator,
+            });
         }
         registry.defs = registry.entries.iter().map(Entry::def).collect();
         registry
@@ -55,8 +65,14 @@ impl Registry {
         }
         let near = nearest(name, self.names(), MAX_SUGGESTIONS);
         let shown = super::output::first_chars(name, 80);
-        let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(" or ")) };
-        Err(Refusal::new(format!("There is no tool named {shown}.{hint} The call was not executed.")))
+        let hint = if near.is_empty() {
+            String::new()
+        } else {
+            format!(" Did you mean {}?", near.join(" or "))
+        };
+        Err(Refusal::new(format!(
+            "There is no tool named {shown}.{hint} The call was not executed."
+        )))
     }
 
     /// The names, in order.
@@ -91,10 +107,13 @@ impl Entry {
     pub fn check(&self, value: &mut Value) -> Result<(), Refusal> {
         args::normalize(value, &self.tool.spec().parameters);
         match &self.validator {
-            Ok(validator) => validator
-                .check(value)
-                .map_err(|errors| Refusal::new(format!("Invalid arguments for {}: {errors}.", self.name))),
-            Err(error) => Err(Refusal::new(format!("{} can't be called: its schema is broken ({error}).", self.name))),
+            Ok(validator) => validator.check(value).map_err(|errors| {
+                Refusal::new(format!("Invalid arguments for {}: {errors}.", self.name))
+            }),
+            Err(error) => Err(Refusal::new(format!(
+                "{} can't be called: its schema is broken ({error}).",
+                self.name
+            ))),
         }
     }
 }
@@ -152,13 +171,26 @@ mod tests {
     #[test]
     fn look_up() {
         let registry = registry();
-        assert_eq!(registry.names().collect::<Vec<_>>(), ["Read", "Broken", "Grep"]);
-        assert_eq!(registry.defs().iter().map(|def| def.name.as_ref()).collect::<Vec<_>>(), ["Read", "Broken", "Grep"]);
+        assert_eq!(
+            registry.names().collect::<Vec<_>>(),
+            ["Read", "Broken", "Grep"]
+        );
+        assert_eq!(
+            registry
+                .defs()
+                .iter()
+                .map(|def| def.name.as_ref())
+                .collect::<Vec<_>>(),
+            ["Read", "Broken", "Grep"]
+        );
         assert_eq!(
             message(registry.get("read_file")),
             "There is no tool named read_file. Did you mean Read? The call was not executed."
         );
-        assert_eq!(message(registry.get("xyz")), "There is no tool named xyz. The call was not executed.");
+        assert_eq!(
+            message(registry.get("xyz")),
+            "There is no tool named xyz. The call was not executed."
+        );
     }
 
     fn checked(tool: &Entry, text: &str) -> Result<Value, Refusal> {
@@ -171,8 +203,14 @@ mod tests {
     fn arguments() {
         let registry = registry();
         let read = registry.get("Read").unwrap();
-        assert_eq!(checked(read, r#"{"path":"a","n":2.0}"#), Ok(json!({"path": "a", "n": 2})));
-        assert_eq!(checked(read, r#"{"path":"a","n":null}"#), Ok(json!({"path": "a"})));
+        assert_eq!(
+            checked(read, r#"{"path":"a","n":2.0}"#),
+            Ok(json!({"path": "a", "n": 2}))
+        );
+        assert_eq!(
+            checked(read, r#"{"path":"a","n":null}"#),
+            Ok(json!({"path": "a"}))
+        );
         assert_eq!(
             message(checked(read, r#"{"path":1,"bogus":2}"#)),
             "Invalid arguments for Read: /path: must be a string, not an integer; unexpected `bogus` (allowed: path, n)."

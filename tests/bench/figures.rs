@@ -15,10 +15,20 @@ pub(crate) struct Memory {
 pub(crate) fn memory(pid: u32) -> Memory {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let mib = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default();
+        line.split_whitespace()
+            .nth(1)
+            .and_then(|kib| kib.parse::<f64>().ok())
+            .unwrap_or(0.0)
+            / 1024.0
     };
-    Memory { pss: mib("Pss:"), anonymous: mib("Anonymous:") }
+    Memory {
+        pss: mib("Pss:"),
+        anonymous: mib("Anonymous:"),
+    }
 }
 
 /// Processor time of a process so far, in seconds; threads that have ended are not in it.

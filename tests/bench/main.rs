@@ -7,7 +7,6 @@
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::disallowed_methods,
     reason = "a benchmark talks to a person, drives the program from outside and stops at the first surprise"
 )]
@@ -37,11 +36,18 @@ impl Size {
 }
 
 fn main() {
-    let size = if std::env::args().any(|argument| argument == "--bench") { Size::Full } else { Size::Smoke };
+    let size = if std::env::args().any(|argument| argument == "--bench") {
+        Size::Full
+    } else {
+        Size::Smoke
+    };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
-        Size::Smoke => println!("bench smoke: {} rows measured once\n1 passed, 0 failed", table.len()),
+        Size::Smoke => println!(
+            "bench smoke: {} rows measured once\n1 passed, 0 failed",
+            table.len()
+        ),
     }
 }

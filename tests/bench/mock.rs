@@ -34,7 +34,10 @@ fn serve(mut stream: TcpStream) {
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
             BODY.len()
         );
-        if stream.write_all(format!("{head}{BODY}").as_bytes()).is_err() {
+        if stream
+            .write_all(format!("{head}{BODY}").as_bytes())
+            .is_err()
+        {
             return;
         }
     }

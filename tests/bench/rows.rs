@@ -23,7 +23,12 @@ pub(crate) fn measure(size: Size, table: &mut Table) {
     stream(size, table);
     tools(size, table);
     let binary = fs::metadata(env!("CARGO_BIN_EXE_longshore")).unwrap().len();
-    table.row("binary, stripped", "MiB", Bar::AtMost(25.0), binary as f64 / f64::from(1 << 20));
+    table.row(
+        "binary, stripped",
+        "MiB",
+        Bar::AtMost(25.0),
+        binary as f64 / f64::from(1 << 20),
+    );
 }
 
 fn home() -> TempDir {
@@ -46,7 +51,12 @@ fn start(size: Size, table: &mut Table) {
         begun.elapsed().as_secs_f64() * 1e3
     });
     let figures = figures.collect();
-    table.row("spawn → initialize answered, median", "ms", Bar::AtMost(8.0), median(figures));
+    table.row(
+        "spawn → initialize answered, median",
+        "ms",
+        Bar::AtMost(8.0),
+        median(figures),
+    );
 }
 
 fn memory_rows(table: &mut Table) {
@@ -54,17 +64,35 @@ fn memory_rows(table: &mut Table) {
     let mut server = Server::ready(home.path());
     let fresh = memory(server.pid());
     table.row("PSS after initialize", "MiB", Bar::AtMost(8.0), fresh.pss);
-    table.row("its anonymous part", "MiB", Bar::AtMost(6.0), fresh.anonymous);
+    table.row(
+        "its anonymous part",
+        "MiB",
+        Bar::AtMost(6.0),
+        fresh.anonymous,
+    );
     let session = server.session(home.path(), "demo", None);
     server.turn(&session);
-    table.row("PSS with one session that has had a turn", "MiB", Bar::AtMost(12.0), memory(server.pid()).pss);
+    table.row(
+        "PSS with one session that has had a turn",
+        "MiB",
+        Bar::AtMost(12.0),
+        memory(server.pid()).pss,
+    );
 }
 
 fn ten(size: Size, table: &mut Table) {
     let homes: Vec<TempDir> = (0..size.of(10, 2)).map(|_| home()).collect();
-    let servers: Vec<Server> = homes.iter().map(|home| Server::ready(home.path())).collect();
+    let servers: Vec<Server> = homes
+        .iter()
+        .map(|home| Server::ready(home.path()))
+        .collect();
     let total: f64 = servers.iter().map(|server| memory(server.pid()).pss).sum();
-    table.row("PSS of ten processes side by side", "MiB", Bar::AtMost(60.0), total);
+    table.row(
+        "PSS of ten processes side by side",
+        "MiB",
+        Bar::AtMost(60.0),
+        total,
+    );
 }
 
 fn sessions(size: Size, table: &mut Table) {
@@ -73,10 +101,22 @@ fn sessions(size: Size, table: &mut Table) {
     server.session(home.path(), "demo", None);
     let n = size.of(200, 3);
     let before = memory(server.pid()).pss;
-    let figures = (0..n).map(|_| ms(|| drop(server.session(home.path(), "demo", None)))).collect();
-    table.row("session creation, durable, median", "ms", Bar::AtMost(2.0), median(figures));
+    let figures = (0..n)
+        .map(|_| ms(|| drop(server.session(home.path(), "demo", None))))
+        .collect();
+    table.row(
+        "session creation, durable, median",
+        "ms",
+        Bar::AtMost(2.0),
+        median(figures),
+    );
     let each = (memory(server.pid()).pss - before) * 1024.0 / n as f64;
-    table.row("each further loaded idle session", "KiB", Bar::AtMost(100.0), each);
+    table.row(
+        "each further loaded idle session",
+        "KiB",
+        Bar::AtMost(100.0),
+        each,
+    );
 }
 
 fn warm_turn(size: Size, table: &mut Table) {
@@ -96,8 +136,18 @@ fn warm_turn(size: Size, table: &mut Table) {
     let used = cpu(server.pid());
     let figures = (0..n).map(|_| ms(|| server.turn(&session))).collect();
     let used = (cpu(server.pid()) - used) * 1e3 / n as f64;
-    table.row("warm turn over local HTTP, median (its fsync runs beside it)", "ms", Bar::AtMost(1.0), median(figures));
-    table.row("processor time of a warm turn, fsync included", "ms", Bar::AtMost(0.6), used);
+    table.row(
+        "warm turn over local HTTP, median (its fsync runs beside it)",
+        "ms",
+        Bar::AtMost(1.0),
+        median(figures),
+    );
+    table.row(
+        "processor time of a warm turn, fsync included",
+        "ms",
+        Bar::AtMost(0.6),
+        used,
+    );
 }
 
 fn stream(size: Size, table: &mut Table) {
@@ -134,9 +184,16 @@ fn stream(size: Size, table: &mut Table) {
         rates.push(n as f64 / took);
         costs.push(cpu(server.pid()) - used);
     }
-    let row = format!("stream of {n} deltas of 20 bytes through one pipe, median (merged into {messages} messages)");
+    let row = format!(
+        "stream of {n} deltas of 20 bytes through one pipe, median (merged into {messages} messages)"
+    );
     table.row(&row, "deltas/s", Bar::AtLeast(300_000.0), median(rates));
-    table.row("processor time of that stream, median", "s", Bar::AtMost(0.15), median(costs));
+    table.row(
+        "processor time of that stream, median",
+        "s",
+        Bar::AtMost(0.15),
+        median(costs),
+    );
 }
 
 fn tools(size: Size, table: &mut Table) {
@@ -147,20 +204,37 @@ fn tools(size: Size, table: &mut Table) {
     let mut server = Server::ready(home.path());
     let session = server.session(home.path(), "demo", Some(&script));
     server.turn(&session);
-    let figures = (0..size.of(100, 2)).map(|_| ms(|| server.turn(&session))).collect();
-    table.row("turn with one call that reads a small file, median", "ms", Bar::AtMost(3.0), median(figures));
+    let figures = (0..size.of(100, 2))
+        .map(|_| ms(|| server.turn(&session)))
+        .collect();
+    table.row(
+        "turn with one call that reads a small file, median",
+        "ms",
+        Bar::AtMost(3.0),
+        median(figures),
+    );
 
     let steps = size.of(50, 5);
     let mut script = String::from("version: 1\non_exhausted: loop\nturns:\n");
     for n in 0..steps {
         file(home.path(), n);
-        let _ = writeln!(script, "  - steps:\n      - tool_call: {{name: Read, args: {{path: f{n}.txt}}}}");
+        let _ = writeln!(
+            script,
+            "  - steps:\n      - tool_call: {{name: Read, args: {{path: f{n}.txt}}}}"
+        );
     }
     script.push_str("  - steps:\n      - text: Done\n");
     let session = server.session(home.path(), "demo", Some(&script));
     server.turn(&session);
-    let figures = (0..size.of(11, 1)).map(|_| ms(|| server.turn(&session)) / steps as f64).collect();
-    table.row("a step of a turn of 50 reads, median", "ms", Bar::AtMost(0.6), median(figures));
+    let figures = (0..size.of(11, 1))
+        .map(|_| ms(|| server.turn(&session)) / steps as f64)
+        .collect();
+    table.row(
+        "a step of a turn of 50 reads, median",
+        "ms",
+        Bar::AtMost(0.6),
+        median(figures),
+    );
 }
 
 fn file(dir: &Path, n: usize) {

@@ -29,7 +29,13 @@ impl Server {
             .unwrap();
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
         let output = BufReader::with_capacity(1 << 20, output);
-        Self { child, input, output, next_id: 0, line: String::new() }
+        Self {
+            child,
+            input,
+            output,
+            next_id: 0,
+            line: String::new(),
+        }
     }
 
     /// Starts one and greets it.
@@ -65,7 +71,8 @@ impl Server {
     /// Sends a request.
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
-        let request = json!({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params});
+        let request =
+            json!({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params});
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{request}").unwrap();
         self.next_id
@@ -79,14 +86,20 @@ impl Server {
     /// The next line, unread.
     pub(crate) fn read_line(&mut self) -> &str {
         self.line.clear();
-        assert!(self.output.read_line(&mut self.line).unwrap() > 0, "the server is gone");
+        assert!(
+            self.output.read_line(&mut self.line).unwrap() > 0,
+            "the server is gone"
+        );
         &self.line
     }
 
     /// Makes a session on a model.
     pub(crate) fn session(&mut self, cwd: &Path, model: &str, script: Option<&str>) -> String {
         let params = json!({"cwd": cwd, "model": model, "script": script, "mode": "yolo"});
-        self.call("session/create", params)["session"]["sessionId"].as_str().unwrap().to_owned()
+        self.call("session/create", params)["session"]["sessionId"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// Runs a turn to its end.

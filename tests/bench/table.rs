@@ -28,7 +28,9 @@ impl Table {
         };
         let verdict = if met { "MET" } else { "MISSED" };
         let ratio = figure / limit;
-        let row = format!("| {what} | {sign} {limit} {unit} | {figure:.3} {unit} | {ratio:.2} | {verdict} |");
+        let row = format!(
+            "| {what} | {sign} {limit} {unit} | {figure:.3} {unit} | {ratio:.2} | {verdict} |"
+        );
         println!("{row}");
         self.rows.push(row);
     }
@@ -43,8 +45,17 @@ impl Table {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut text = String::from("# Benchmarks\n\nWritten by `cargo bench`; do not edit.\n\n");
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-        let _ = writeln!(text, "- Commit: {}", said("git", &["describe", "--always", "--dirty"], root));
-        let _ = writeln!(text, "- Machine: {cores} cores, {} of memory, {}", memory(), std::env::consts::OS);
+        let _ = writeln!(
+            text,
+            "- Commit: {}",
+            said("git", &["describe", "--always", "--dirty"], root)
+        );
+        let _ = writeln!(
+            text,
+            "- Machine: {cores} cores, {} of memory, {}",
+            memory(),
+            std::env::consts::OS
+        );
         text.push_str("\n| Row | Bar | Figure | Ratio | |\n|---|---|---|---|---|\n");
         text.push_str(&self.rows.join("\n"));
         text.push('\n');
@@ -53,12 +64,19 @@ impl Table {
 }
 
 fn said(program: &str, arguments: &[&str], dir: &Path) -> String {
-    let output = Command::new(program).args(arguments).current_dir(dir).output().unwrap();
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 fn memory() -> String {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().next().and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    let kib = text
+        .lines()
+        .next()
+        .and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
     format!("{} GiB", kib.unwrap_or(0) / (1 << 20))
 }

@@ -42,7 +42,11 @@ pub struct Turn {
 
 /// One item of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 #[schemars(rename = "TranscriptItem")]
 #[expect(
     clippy::large_enum_variant,

@@ -47,7 +47,10 @@ pub(super) struct Finished {
 impl Finished {
     /// A call that never ran.
     pub(super) fn unrun(outcome: Outcome) -> Self {
-        Self { outcome, duration_ms: 0 }
+        Self {
+            outcome,
+            duration_ms: 0,
+        }
     }
 }
 
@@ -61,7 +64,8 @@ impl Runnable {
         halt: CancellationToken,
     ) -> Self {
         let session = questioner.session();
-        let can_ask = !cx.unattended && cx.asks.ability(session, AskKind::Question) != Ability::Unable;
+        let can_ask =
+            !cx.unattended && cx.asks.ability(session, AskKind::Question) != Ability::Unable;
         Self {
             call,
             agent: questioner.agent().clone(),
@@ -89,7 +93,10 @@ impl Runnable {
             )))
         });
         let duration_ms = elapsed_ms(clock.elapsed().saturating_sub(started));
-        outcome.map(|outcome| Finished { outcome, duration_ms })
+        outcome.map(|outcome| Finished {
+            outcome,
+            duration_ms,
+        })
     }
 
     async fn guarded(self) -> Option<Outcome> {
@@ -98,7 +105,10 @@ impl Runnable {
         }
         if let Err(fault) = self.say_running().await {
             let message = "The call was not run, because its start could not be recorded.";
-            return Some(Outcome { fault: Some(fault), ..Outcome::failed(message) });
+            return Some(Outcome {
+                fault: Some(fault),
+                ..Outcome::failed(message)
+            });
         }
         if self.cancel.is_cancelled() {
             return None;
@@ -108,7 +118,12 @@ impl Runnable {
 
     /// The record that it runs is on the disk before an effect begins, so that a crash leaves no effect unknown to us.
     async fn say_running(&self) -> Result<(), Fault> {
-        self.sink.durable(&self.agent, DomainEvent::ToolRunning { call: self.call.clone() })?;
+        self.sink.durable(
+            &self.agent,
+            DomainEvent::ToolRunning {
+                call: self.call.clone(),
+            },
+        )?;
         if self.accesses.iter().any(|access| access.access.writes()) {
             self.sink.sync().await?;
         }
@@ -133,7 +148,11 @@ impl Runnable {
         let mut outcome = (self.execute.take())(cx).await;
         let spec = self.tool.spec();
         if let Some(note) = self.note {
-            outcome.note = Some(outcome.note.map_or_else(|| note.clone(), |own| format!("{own}\n{note}")));
+            outcome.note = Some(
+                outcome
+                    .note
+                    .map_or_else(|| note.clone(), |own| format!("{own}\n{note}")),
+            );
         }
         within_budget(outcome, spec, &self.call, &self.results_dir).await
     }
@@ -156,8 +175,12 @@ struct LiveProgress {
 impl LiveProgress {
     fn emit(&self, stream: ProgressStream, offset: u64, text: &str) {
         if !self.cancel.is_cancelled() {
-            let event =
-                DomainEvent::ToolProgress { call: self.call.clone(), stream, offset, text: text.to_owned() };
+            let event = DomainEvent::ToolProgress {
+                call: self.call.clone(),
+                stream,
+                offset,
+                text: text.to_owned(),
+            };
             self.sink.live(&self.agent, event);
         }
     }

@@ -52,13 +52,22 @@ pub(super) async fn run_batch(
     finish: FinishReason,
     streak: &mut Streak,
 ) -> (Vec<Message>, Advice, BatchEnd) {
-    let prepared: Vec<Prepared> = calls.iter().map(|call| prepare::prepare(cx, call, finish)).collect();
+    let prepared: Vec<Prepared> = calls
+        .iter()
+        .map(|call| prepare::prepare(cx, call, finish))
+        .collect();
     let seen: Vec<_> = prepared.iter().map(|call| call.seen.clone()).collect();
     let mut batch = Batch {
         slots: calls
             .iter()
             .zip(prepare::twins(&prepared))
-            .map(|(call, twin)| Slot { call, twin, stage: Stage::New, ready: None, result: None })
+            .map(|(call, twin)| Slot {
+                call,
+                twin,
+                stage: Stage::New,
+                ready: None,
+                result: None,
+            })
             .collect(),
         schedule: Schedule::new(MAX_PARALLEL_CALLS),
         running: JoinSet::new(),
@@ -115,7 +124,10 @@ enum Stage {
 impl Batch<'_> {
     /// Takes one call from its arguments to the schedule, while earlier calls go on.
     async fn decide(&mut self, agent: &mut Agent, cx: &TurnCx, n: usize, prepared: Prepared) {
-        let (who, todos) = ((agent.session.clone(), agent.id.clone()), agent.todos.clone());
+        let (who, todos) = (
+            (agent.session.clone(), agent.id.clone()),
+            agent.todos.clone(),
+        );
         let (plain, halt) = (Drawn::plain(&prepared), self.halt.clone());
         let resolving = halt.run_until_cancelled(resolve::resolve(cx, &who, &todos, prepared));
         let resolved = match self.beside(agent, cx, resolving).await {
@@ -160,7 +172,13 @@ impl Batch<'_> {
     fn schedule(&mut self, agent: &mut Agent, cx: &TurnCx, n: usize, resolved: Box<Resolved>) {
         agent.ran_commands |= matches!(resolved.subject, Subject::Command { .. });
         let (accesses, call) = (resolved.accesses.clone(), self.slots[n].call.id.clone());
-        self.slots[n].ready = Some(Runnable::new(cx, &self.questioner, call, resolved, self.halt.clone()));
+        self.slots[n].ready = Some(Runnable::new(
+            cx,
+            &self.questioner,
+            call,
+            resolved,
+            self.halt.clone(),
+        ));
         if self.schedule.add(n, accesses) {
             self.start(n);
         }
@@ -177,7 +195,12 @@ impl Batch<'_> {
     }
 
     /// Awaits something while running calls end and waiting ones start.
-    async fn beside<T>(&mut self, agent: &mut Agent, cx: &TurnCx, work: impl Future<Output = T>) -> T {
+    async fn beside<T>(
+        &mut self,
+        agent: &mut Agent,
+        cx: &TurnCx,
+        work: impl Future<Output = T>,
+    ) -> T {
         let mut work = pin!(work);
         loop {
             tokio::select! {
@@ -202,7 +225,9 @@ impl Batch<'_> {
 
     async fn drain(&mut self, agent: &mut Agent, cx: &TurnCx) {
         let deadline = tokio::time::Instant::now() + TOOL_CANCEL_GRACE;
-        while let Ok(Some(joined)) = tokio::time::timeout_at(deadline, self.running.join_next()).await {
+        while let Ok(Some(joined)) =
+            tokio::time::timeout_at(deadline, self.running.join_next()).await
+        {
             self.joined(agent, cx, joined);
         }
         // Dropping a call's future ends what it holds. It is not waited for: a call that never yields can't be ended,
@@ -246,7 +271,10 @@ impl Batch<'_> {
 
     /// Records what came of a call and applies its effects.
     fn complete(&mut self, agent: &mut Agent, cx: &TurnCx, n: usize, finished: Finished) {
-        let Finished { mut outcome, duration_ms } = finished;
+        let Finished {
+            mut outcome,
+            duration_ms,
+        } = finished;
         let fault = outcome.fault.take();
         for effect in std::mem::take(&mut outcome.effects) {
             if let Err(fault) = agent.apply(cx, effect) {
@@ -277,8 +305,18 @@ impl Batch<'_> {
         if self.slots[to].result.is_some() {
             return;
         }
-        if let Some(Message::ToolResult { parts, is_error, note, .. }) = &self.slots[of].result {
-            let outcome = Outcome { is_error: *is_error, note: note.clone(), ..Outcome::parts(parts.clone()) };
+        if let Some(Message::ToolResult {
+            parts,
+            is_error,
+            note,
+            ..
+        }) = &self.slots[of].result
+        {
+            let outcome = Outcome {
+                is_error: *is_error,
+                note: note.clone(),
+                ..Outcome::parts(parts.clone())
+            };
             self.complete(agent, cx, to, Finished::unrun(outcome));
         }
     }
@@ -294,14 +332,23 @@ impl Batch<'_> {
                 self.complete(agent, cx, n, Finished::unrun(outcome));
             }
         }
-        let results = self.slots.into_iter().filter_map(|slot| slot.result).collect();
+        let results = self
+            .slots
+            .into_iter()
+            .filter_map(|slot| slot.result)
+            .collect();
         (results, self.end)
     }
 }
 
 impl Agent {
     fn granted(&mut self, cx: &TurnCx, grant: Grant) -> Result<(), Fault> {
-        cx.sink.state(&self.id, StateRecord::Granted { grant: grant.clone() })?;
+        cx.sink.state(
+            &self.id,
+            StateRecord::Granted {
+                grant: grant.clone(),
+            },
+        )?;
         self.grants.push(grant);
         Ok(())
     }
@@ -309,7 +356,12 @@ impl Agent {
     fn apply(&mut self, cx: &TurnCx, effect: Effect) -> Result<(), Fault> {
         match effect {
             Effect::SetTodos(todos) => {
-                cx.sink.durable(&self.id, DomainEvent::TodoUpdated { todos: todos.clone() })?;
+                cx.sink.durable(
+                    &self.id,
+                    DomainEvent::TodoUpdated {
+                        todos: todos.clone(),
+                    },
+                )?;
                 self.todos = Arc::from(todos);
                 cx.board.set_todos(self.todos.clone());
             }

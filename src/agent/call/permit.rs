@@ -24,7 +24,10 @@ use crate::permission::{Answer, Facts, Verdict, decide, grant_for};
 use crate::tool::Outcome;
 
 /// What was decided about a call.
-#[expect(clippy::large_enum_variant, reason = "one at a time, on its way from one function to the next")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on its way from one function to the next"
+)]
 pub(super) enum Permit {
     /// It runs.
     Run {
@@ -47,7 +50,10 @@ pub(super) enum Permit {
 }
 
 /// A decision, or what leads to one.
-#[expect(clippy::large_enum_variant, reason = "one at a time, on its way from one function to the next")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on its way from one function to the next"
+)]
 pub(super) enum Judged<'a> {
     /// It is made.
     Permit(Permit),
@@ -87,19 +93,37 @@ pub(super) fn judge<'a>(
     );
     let reason = verdict.approval_reason();
     let grantable = match verdict.answer {
-        Answer::Allow => return Judged::Permit(Permit::Run { resolved, grant: None }),
+        Answer::Allow => {
+            return Judged::Permit(Permit::Run {
+                resolved,
+                grant: None,
+            });
+        }
         Answer::Deny { advice } => {
             let outcome = denied(&format!("{} {advice}", verdict.reason));
-            return Judged::Permit(Permit::Refused { outcome, stop: false });
+            return Judged::Permit(Permit::Refused {
+                outcome,
+                stop: false,
+            });
         }
         Answer::Ask { grantable } => grantable,
     };
     if let Some(why) = nobody(agent, cx) {
         tracing::info!(call = %call.id, policy = reason.policy, "call denied, since nobody can be asked");
-        let message = format!("{} needs an approval ({}), and {why}. It was not run.", resolved.name, reason.message);
-        return Judged::Permit(Permit::Refused { outcome: denied(&message), stop: false });
+        let message = format!(
+            "{} needs an approval ({}), and {why}. It was not run.",
+            resolved.name, reason.message
+        );
+        return Judged::Permit(Permit::Refused {
+            outcome: denied(&message),
+            stop: false,
+        });
     }
-    let grant = if grantable { grant_for(&resolved.name, &resolved.subject, &resolved.accesses) } else { None };
+    let grant = if grantable {
+        grant_for(&resolved.name, &resolved.subject, &resolved.accesses)
+    } else {
+        None
+    };
     Judged::Ask(Box::new(PendingAsk {
         cx,
         call,
@@ -148,15 +172,31 @@ impl PendingAsk<'_> {
     }
 
     fn request(&self) -> ApprovalRequest {
-        let option = |option_id, label: String, rule| ApprovalOption { option_id, label, rule };
+        let option = |option_id, label: String, rule| ApprovalOption {
+            option_id,
+            label,
+            rule,
+        };
         let mut options = vec![option(OptionId::AllowOnce, "Allow once".into(), None)];
         if let Some(grant) = &self.grant {
-            let place = grant.cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+            let place = grant
+                .cwd
+                .as_ref()
+                .map(|cwd| format!(" in {}", cwd.display()))
+                .unwrap_or_default();
             let label = format!("Allow {}{place} for this session", grant.rule);
-            options.push(option(OptionId::AllowSession, label, Some(grant.rule.clone())));
+            options.push(option(
+                OptionId::AllowSession,
+                label,
+                Some(grant.rule.clone()),
+            ));
         }
         options.push(option(OptionId::Reject, "Reject".into(), None));
-        options.push(option(OptionId::RejectStop, "Reject and stop the turn".into(), None));
+        options.push(option(
+            OptionId::RejectStop,
+            "Reject and stop the turn".into(),
+            None,
+        ));
         let now = self.cx.clock.now();
         let drawn = &self.resolved.drawn;
         ApprovalRequest {
@@ -173,7 +213,10 @@ impl PendingAsk<'_> {
             options,
             reason: self.reason.clone(),
             created_at: now.to_string(),
-            expires_at: self.cx.approval_timeout.map(|wait| now.plus_ms(wait.as_millis() as i64).to_string()),
+            expires_at: self
+                .cx
+                .approval_timeout
+                .map(|wait| now.plus_ms(wait.as_millis() as i64).to_string()),
         }
     }
 
@@ -181,8 +224,16 @@ impl PendingAsk<'_> {
     async fn wait(&self, halt: CancellationToken) -> Result<AskOutcome, Fault> {
         let (sink, board, id) = (&self.cx.sink, &self.cx.board, &self.approval);
         let request = self.request();
-        sink.durable(&self.agent, DomainEvent::ApprovalRequested { request: request.clone() })?;
-        sink.live(&self.agent, board.wait(|waiting| waiting.approvals.push(id.clone())));
+        sink.durable(
+            &self.agent,
+            DomainEvent::ApprovalRequested {
+                request: request.clone(),
+            },
+        )?;
+        sink.live(
+            &self.agent,
+            board.wait(|waiting| waiting.approvals.push(id.clone())),
+        );
         let asked = self.cx.asks.ask(Arc::new(Ask::Approval(request)), halt);
         let outcome = tokio::select! {
             biased;
@@ -190,14 +241,22 @@ impl PendingAsk<'_> {
             outcome = asked => outcome,
         };
         let (option, feedback) = match &outcome {
-            AskOutcome::Answered { answer: AskAnswer::Approval(answer), .. } => {
-                (answer.option_id, answer.feedback.clone())
-            }
+            AskOutcome::Answered {
+                answer: AskAnswer::Approval(answer),
+                ..
+            } => (answer.option_id, answer.feedback.clone()),
             _ => (None, None),
         };
-        sink.live(&self.agent, board.wait(|waiting| waiting.approvals.retain(|open| open != id)));
-        let resolved =
-            DomainEvent::ApprovalResolved { approval: id.clone(), outcome: outcome.resolution(), option, feedback };
+        sink.live(
+            &self.agent,
+            board.wait(|waiting| waiting.approvals.retain(|open| open != id)),
+        );
+        let resolved = DomainEvent::ApprovalResolved {
+            approval: id.clone(),
+            outcome: outcome.resolution(),
+            option,
+            feedback,
+        };
         sink.durable(&self.agent, resolved)?;
         Ok(outcome)
     }
@@ -217,16 +276,33 @@ impl PendingAsk<'_> {
 
     async fn follow(self: Box<Self>, outcome: AskOutcome) -> Permit {
         let answer = match outcome {
-            AskOutcome::Answered { answer: AskAnswer::Approval(answer), .. } => answer,
-            AskOutcome::ModeChanged => return Permit::Run { resolved: self.resolved, grant: None },
+            AskOutcome::Answered {
+                answer: AskAnswer::Approval(answer),
+                ..
+            } => answer,
+            AskOutcome::ModeChanged => {
+                return Permit::Run {
+                    resolved: self.resolved,
+                    grant: None,
+                };
+            }
             AskOutcome::Withdrawn => return Permit::Withdrawn,
             AskOutcome::Unanswered { reason } => {
                 let message = format!("No approval could be had: {reason}. The call was not run.");
-                return Permit::Refused { outcome: denied(&message), stop: false };
+                return Permit::Refused {
+                    outcome: denied(&message),
+                    stop: false,
+                };
             }
-            AskOutcome::Answered { answer: AskAnswer::Question(_), .. } => {
+            AskOutcome::Answered {
+                answer: AskAnswer::Question(_),
+                ..
+            } => {
                 let message = "The approval got an answer of the wrong kind. The call was not run.";
-                return Permit::Refused { outcome: denied(message), stop: false };
+                return Permit::Refused {
+                    outcome: denied(message),
+                    stop: false,
+                };
             }
         };
         // The hub gives answers in their one form: by an option that was on offer.
@@ -245,29 +321,47 @@ impl PendingAsk<'_> {
             Reach::Session => self.grant.clone(),
         };
         let Some(input) = answer.edited_input else {
-            return Permit::Run { resolved: self.resolved, grant };
+            return Permit::Run {
+                resolved: self.resolved,
+                grant,
+            };
         };
-        let told = format!("The user changed the arguments before approving; the call ran with {input}.");
+        let told =
+            format!("The user changed the arguments before approving; the call ran with {input}.");
         let who = (self.session.clone(), self.agent.clone());
         let prepared = prepare_edited(self.cx, &self.resolved.name, input);
         match resolve::resolve(self.cx, &who, &self.todos, prepared).await {
-            Err(refusal) => Permit::Refused { outcome: refusal.outcome, stop: false },
+            Err(refusal) => Permit::Refused {
+                outcome: refusal.outcome,
+                stop: false,
+            },
             Ok(mut edited) => {
                 let verdict = verdict(self.cx, &self.grants, &edited);
                 if let Answer::Deny { advice } = verdict.answer {
                     let outcome = denied(&format!("{} {advice}", verdict.reason));
-                    return Permit::Refused { outcome, stop: false };
+                    return Permit::Refused {
+                        outcome,
+                        stop: false,
+                    };
                 }
                 edited.note = Some(told);
                 // The rule on offer was about the arguments as they were shown, so it is not kept for others.
                 let grant = grant.filter(|_| edited.drawn.input == self.resolved.drawn.input);
-                Permit::Run { resolved: edited, grant }
+                Permit::Run {
+                    resolved: edited,
+                    grant,
+                }
             }
         }
     }
 
     fn rejected(&self, answer: &ApprovalAnswer, turn: Turn) -> Permit {
-        let said = match answer.feedback.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
+        let said = match answer
+            .feedback
+            .as_deref()
+            .map(str::trim)
+            .filter(|words| !words.is_empty())
+        {
             Some(words) => format!(" The user says: {words}"),
             None => String::new(),
         };
@@ -276,7 +370,10 @@ impl PendingAsk<'_> {
              ask.",
             self.resolved.name
         );
-        Permit::Refused { outcome: denied(&message), stop: turn == Turn::Stops }
+        Permit::Refused {
+            outcome: denied(&message),
+            stop: turn == Turn::Stops,
+        }
     }
 }
 
@@ -295,5 +392,8 @@ enum Turn {
 
 fn denied(message: &str) -> Outcome {
     let code = Some(ErrorKind::Denied.as_str().to_owned());
-    Outcome::failed(message).with_display(Display::Error { message: message.to_owned(), code })
+    Outcome::failed(message).with_display(Display::Error {
+        message: message.to_owned(),
+        code,
+    })
 }

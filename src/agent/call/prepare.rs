@@ -28,24 +28,43 @@ pub(super) struct Prepared {
 pub(super) fn prepare(cx: &TurnCx, call: &ModelCall, finish: FinishReason) -> Prepared {
     let arguments = args::parse(&call.arguments).map_err(|refusal| refusal.message);
     let key = repeat::key(&call.name, &arguments, &call.arguments);
-    let unread = |outcome| (Value::Object(serde_json::Map::new()), Form::Unreadable, Err(outcome));
+    let unread = |outcome| {
+        (
+            Value::Object(serde_json::Map::new()),
+            Form::Unreadable,
+            Err(outcome),
+        )
+    };
     let (input, form, tool) = match arguments {
         Ok(input) if runs(finish) => look_up(cx, &call.name, input),
         Ok(input) => (input, Form::Unreadable, Err(Outcome::failed(CUT))),
         Err(reason) if runs(finish) => {
-            let message = format!("The arguments of {} are not valid: {reason}. Nothing was run.", call.name);
+            let message = format!(
+                "The arguments of {} are not valid: {reason}. Nothing was run.",
+                call.name
+            );
             unread(Outcome::failed(message))
         }
         Err(_) => unread(Outcome::failed(CUT)),
     };
-    Prepared { name: call.name.clone(), seen: Seen { key, form }, input: Arc::new(input), tool }
+    Prepared {
+        name: call.name.clone(),
+        seen: Seen { key, form },
+        input: Arc::new(input),
+        tool,
+    }
 }
 
 /// Validates other arguments for a call that was prepared already.
 pub(super) fn prepare_edited(cx: &TurnCx, name: &Arc<str>, input: Value) -> Prepared {
     let key = repeat::key(name, &Ok(input.clone()), "");
     let (input, form, tool) = look_up(cx, name, input);
-    Prepared { name: name.clone(), seen: Seen { key, form }, input: Arc::new(input), tool }
+    Prepared {
+        name: name.clone(),
+        seen: Seen { key, form },
+        input: Arc::new(input),
+        tool,
+    }
 }
 
 const CUT: &str = "This call was not run, because the answer was cut off before it was whole. Make it again, \
@@ -53,10 +72,17 @@ const CUT: &str = "This call was not run, because the answer was cut off before 
 
 /// Calls of a cut answer are never run, even where they look whole.
 fn runs(finish: FinishReason) -> bool {
-    matches!(finish, FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other)
+    matches!(
+        finish,
+        FinishReason::ToolCalls | FinishReason::Completed | FinishReason::Other
+    )
 }
 
-fn look_up(cx: &TurnCx, name: &str, mut input: Value) -> (Value, Form, Result<Arc<dyn Tool>, Outcome>) {
+fn look_up(
+    cx: &TurnCx,
+    name: &str,
+    mut input: Value,
+) -> (Value, Form, Result<Arc<dyn Tool>, Outcome>) {
     let checked = cx.tools.get(name).and_then(|entry| {
         entry.check(&mut input)?;
         Ok(entry.tool().clone())

@@ -1,15 +1,20 @@
 //! What hosts, the journal and the model get to see of a call.
 
 use super::super::{Agent, TurnCx};
-use super::{BatchEnd, Stage};
 use super::resolve::Drawn;
+use super::{BatchEnd, Stage};
 use crate::kernel::event::{CallOrigin, DomainEvent};
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall};
 use crate::tool::Outcome;
 
 /// Says that a call is known. Comes before any ask, also for calls that are never run.
-pub(super) fn announce(agent: &Agent, cx: &TurnCx, call: &ModelCall, drawn: &Drawn) -> Result<(), Fault> {
+pub(super) fn announce(
+    agent: &Agent,
+    cx: &TurnCx,
+    call: &ModelCall,
+    drawn: &Drawn,
+) -> Result<(), Fault> {
     let event = DomainEvent::ToolStarted {
         turn: cx.turn.clone(),
         call: call.id.clone(),
@@ -35,7 +40,15 @@ pub(super) fn completed(
     outcome: Outcome,
     duration_ms: u64,
 ) -> (Message, DomainEvent) {
-    let Outcome { output, is_error, note, display, truncated, effects: _, fault: _ } = outcome;
+    let Outcome {
+        output,
+        is_error,
+        note,
+        display,
+        truncated,
+        effects: _,
+        fault: _,
+    } = outcome;
     let message = Message::ToolResult {
         call: call.id.clone(),
         parts: output.clone(),
@@ -70,7 +83,9 @@ pub(super) fn closed(end: &BatchEnd, stage: Stage) -> Outcome {
             "This call did not come to an end, because the turn failed: {}. {effect} Do not assume that it worked.",
             fault.message
         ),
-        BatchEnd::Done => format!("This call did not come to an end. {effect} Do not assume that it worked."),
+        BatchEnd::Done => {
+            format!("This call did not come to an end. {effect} Do not assume that it worked.")
+        }
     };
     Outcome::failed(message)
 }

@@ -70,7 +70,10 @@ impl Drawn {
         Self {
             input: call.input.clone(),
             title: call.name.to_string(),
-            display: Display::Generic { summary: call.name.to_string(), detail: None },
+            display: Display::Generic {
+                summary: call.name.to_string(),
+                detail: None,
+            },
             accesses: Vec::new(),
         }
     }
@@ -100,7 +103,10 @@ pub(super) async fn resolve(
         Ok(Err(refusal)) => return Err(refused(drawn, refusal)),
         Err(_) => {
             tracing::error!(tool = %prepared.name, "tool panicked while it looked at its arguments");
-            let message = format!("{} failed by an internal error; the call was not run.", prepared.name);
+            let message = format!(
+                "{} failed by an internal error; the call was not run.",
+                prepared.name
+            );
             return Err(refused(drawn, Refusal::new(message)));
         }
     };
@@ -109,14 +115,20 @@ pub(super) async fn resolve(
     let accesses = match cx.workspace.real_accesses(&call.accesses).await {
         Ok(accesses) => accesses,
         Err(error) => {
-            let refusal = Refusal { kind: Some(error.kind()), message: error.to_string() };
+            let refusal = Refusal {
+                kind: Some(error.kind()),
+                message: error.to_string(),
+            };
             return Err(refused(drawn, refusal));
         }
     };
     drawn.accesses = accesses.iter().map(RealAccess::info).collect();
     if let Some(preview) = call.preview {
         // A drawing that fails is no reason against the call.
-        match AssertUnwindSafe(preview(accesses.clone())).catch_unwind().await {
+        match AssertUnwindSafe(preview(accesses.clone()))
+            .catch_unwind()
+            .await
+        {
             Ok(Some(display)) => drawn.display = display,
             Ok(None) => {}
             Err(_) => tracing::error!(tool = %prepared.name, "tool panicked while it drew a call"),

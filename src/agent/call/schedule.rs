@@ -14,13 +14,21 @@ pub(super) struct Schedule {
 impl Schedule {
     /// An empty one.
     pub(super) fn new(max_running: usize) -> Self {
-        Self { running: Vec::new(), waiting: Vec::new(), max_running }
+        Self {
+            running: Vec::new(),
+            waiting: Vec::new(),
+            max_running,
+        }
     }
 
     /// Takes in a call; true where it starts now.
     pub(super) fn add(&mut self, call: usize, accesses: Vec<RealAccess>) -> bool {
         let starts = self.fits(&accesses, self.waiting.len());
-        let list = if starts { &mut self.running } else { &mut self.waiting };
+        let list = if starts {
+            &mut self.running
+        } else {
+            &mut self.waiting
+        };
         list.push((call, accesses));
         starts
     }
@@ -44,8 +52,13 @@ impl Schedule {
 
     fn fits(&self, accesses: &[RealAccess], n_before: usize) -> bool {
         self.running.len() < self.max_running
-            && !self.running.iter().any(|(_, other)| conflict(other, accesses))
-            && !self.waiting[..n_before].iter().any(|(_, other)| conflict(other, accesses))
+            && !self
+                .running
+                .iter()
+                .any(|(_, other)| conflict(other, accesses))
+            && !self.waiting[..n_before]
+                .iter()
+                .any(|(_, other)| conflict(other, accesses))
     }
 }
 
@@ -61,7 +74,11 @@ mod tests {
             Access::All => PathBuf::new(),
             Access::File(file) => file.path.clone(),
         };
-        vec![RealAccess { access, real, ..RealAccess::all() }]
+        vec![RealAccess {
+            access,
+            real,
+            ..RealAccess::all()
+        }]
     }
 
     #[test]
@@ -69,9 +86,15 @@ mod tests {
         let mut schedule = Schedule::new(16);
         assert!(schedule.add(0, on(Access::read("/w/a"))));
         assert!(schedule.add(1, on(Access::read("/w/a"))));
-        assert!(!schedule.add(2, on(Access::read_write("/w/a"))), "waits for both reads");
+        assert!(
+            !schedule.add(2, on(Access::read_write("/w/a"))),
+            "waits for both reads"
+        );
         assert!(schedule.add(3, on(Access::read("/w/b"))), "overtakes");
-        assert!(!schedule.add(4, on(Access::read("/w/a"))), "never overtakes what it conflicts with");
+        assert!(
+            !schedule.add(4, on(Access::read("/w/a"))),
+            "never overtakes what it conflicts with"
+        );
         assert_eq!(schedule.end(0), [] as [usize; 0]);
         assert_eq!(schedule.end(1), [2]);
         assert_eq!(schedule.end(2), [4]);

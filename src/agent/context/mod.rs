@@ -26,9 +26,18 @@ impl Context {
     pub fn push(&mut self, message: Message) {
         self.added += render::estimate(&message);
         let message = render::render(message);
-        if let Message::User { parts: more, origin: MessageOrigin::User } = &message
+        if let Message::User {
+            parts: more,
+            origin: MessageOrigin::User,
+        } = &message
             && let Some(last) = self.rendered.last_mut()
-            && matches!(**last, Message::User { origin: MessageOrigin::User, .. })
+            && matches!(
+                **last,
+                Message::User {
+                    origin: MessageOrigin::User,
+                    ..
+                }
+            )
         {
             // Providers want roles to alternate; what the user said in two goes is one message to them.
             if let Message::User { parts, .. } = Arc::make_mut(last) {
@@ -98,16 +107,34 @@ mod tests {
             })
             .collect();
         assert_eq!(lengths, [1, 1, 1]);
-        assert_eq!(*context.messages()[0], Message::user("one\n\ntwo", MessageOrigin::User));
+        assert_eq!(
+            *context.messages()[0],
+            Message::user("one\n\ntwo", MessageOrigin::User)
+        );
     }
 
     #[test]
     fn joined_goes_have_no_blank_part() {
-        let image = Part::Image { mime: "image/png".into(), data: "x".into() };
+        let image = Part::Image {
+            mime: "image/png".into(),
+            data: "x".into(),
+        };
         let cases: [(Vec<Part>, Vec<Part>, Vec<Part>); 3] = [
-            (vec![Part::text("a"), image.clone()], vec![Part::text("b")], vec![Part::text("a"), image.clone(), Part::text("b")]),
-            (vec![Part::text("a")], vec![image.clone()], vec![Part::text("a"), image.clone()]),
-            (vec![Part::text("a")], vec![Part::text("b"), image.clone()], vec![Part::text("a\n\nb"), image]),
+            (
+                vec![Part::text("a"), image.clone()],
+                vec![Part::text("b")],
+                vec![Part::text("a"), image.clone(), Part::text("b")],
+            ),
+            (
+                vec![Part::text("a")],
+                vec![image.clone()],
+                vec![Part::text("a"), image.clone()],
+            ),
+            (
+                vec![Part::text("a")],
+                vec![Part::text("b"), image.clone()],
+                vec![Part::text("a\n\nb"), image],
+            ),
         ];
         for (mut parts, more, joined) in cases {
             join(&mut parts, &more);
@@ -121,7 +148,11 @@ mod tests {
         context.push(Message::user("12345678", MessageOrigin::User));
         let estimated = context.tokens();
         assert!(estimated >= 2);
-        let answer = Message::Assistant { parts: vec![Part::text("x")], calls: vec![], partial: false };
+        let answer = Message::Assistant {
+            parts: vec![Part::text("x")],
+            calls: vec![],
+            partial: false,
+        };
         context.push_exchange(answer, 100, vec![]);
         assert_eq!(context.tokens(), 100, "the report counts the answer in");
         context.push(Message::user("12345678", MessageOrigin::User));

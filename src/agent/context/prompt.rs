@@ -32,7 +32,9 @@ pub struct Surroundings {
 
 /// Renders the prompt. Reads the directory and its AGENTS.md files; what can't be read is left out.
 pub fn render(surroundings: &Surroundings, cwd: &Path) -> Arc<str> {
-    let mut prompt = TEXT.replace("{{os}}", std::env::consts::OS).replace("{{shell}}", &surroundings.shell);
+    let mut prompt = TEXT
+        .replace("{{os}}", std::env::consts::OS)
+        .replace("{{shell}}", &surroundings.shell);
     prompt.push_str(&agents(surroundings, cwd));
     let _ = write!(
         prompt,
@@ -50,8 +52,14 @@ fn agents(surroundings: &Surroundings, cwd: &Path) -> String {
     if let Some(home) = &surroundings.home {
         candidates.push(named_in(&home.join(".agents")));
     }
-    let root = cwd.ancestors().find(|dir| fs::kind_of(&dir.join(".git")).is_some()).unwrap_or(cwd);
-    let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
+    let root = cwd
+        .ancestors()
+        .find(|dir| fs::kind_of(&dir.join(".git")).is_some())
+        .unwrap_or(cwd);
+    let mut dirs: Vec<&Path> = cwd
+        .ancestors()
+        .take_while(|dir| dir.starts_with(root))
+        .collect();
     dirs.reverse();
     for dir in dirs {
         candidates.push(vec![dir.join(".longshore").join("AGENTS.md")]);
@@ -59,14 +67,18 @@ fn agents(surroundings: &Surroundings, cwd: &Path) -> String {
     }
     let (mut text, mut seen, mut left) = (String::new(), HashSet::new(), AGENTS_TOTAL_BYTES);
     for names in candidates {
-        let Some((path, real)) = names.into_iter().find_map(|path| Some((path.clone(), fs::real_path(&path).ok()?)))
+        let Some((path, real)) = names
+            .into_iter()
+            .find_map(|path| Some((path.clone(), fs::real_path(&path).ok()?)))
         else {
             continue;
         };
         if !seen.insert(real) {
             continue;
         }
-        let Ok(bytes) = fs::read_prefix(&path, AGENTS_FILE_BYTES.min(left) as u64 + 1) else { continue };
+        let Ok(bytes) = fs::read_prefix(&path, AGENTS_FILE_BYTES.min(left) as u64 + 1) else {
+            continue;
+        };
         let cut = bytes.len() > AGENTS_FILE_BYTES.min(left);
         let shown = &bytes[..bytes.len().min(AGENTS_FILE_BYTES).min(left)];
         let content = String::from_utf8_lossy(shown);
@@ -75,7 +87,12 @@ fn agents(surroundings: &Surroundings, cwd: &Path) -> String {
         }
         left -= shown.len();
         let marker = if cut { "\n[the rest was cut]" } else { "" };
-        let _ = write!(text, "\n## From {}\n{}{marker}\n", path.display(), content.trim_end());
+        let _ = write!(
+            text,
+            "\n## From {}\n{}{marker}\n",
+            path.display(),
+            content.trim_end()
+        );
     }
     if text.is_empty() {
         return text;
@@ -132,7 +149,12 @@ fn listing(dir: &Path) -> Result<Vec<(String, bool)>, String> {
     let entries = fs::list_dir(dir).map_err(|_| "(can't be read)\n".to_owned())?;
     let mut names: Vec<(String, bool)> = entries
         .into_iter()
-        .map(|entry| (entry.name.to_string_lossy().replace(char::is_control, "?"), entry.kind == FileKind::Dir))
+        .map(|entry| {
+            (
+                entry.name.to_string_lossy().replace(char::is_control, "?"),
+                entry.kind == FileKind::Dir,
+            )
+        })
         .collect();
     names.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     Ok(names)
@@ -159,7 +181,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (home, root) = (dir.path().join("home"), dir.path().join("repo"));
         let sub = root.join("a/b");
-        for made in [home.join(".longshore"), home.join(".agents"), root.join(".git"), sub.clone()] {
+        for made in [
+            home.join(".longshore"),
+            home.join(".agents"),
+            root.join(".git"),
+            sub.clone(),
+        ] {
             create_dir_all(made).unwrap();
         }
         write(dir.path().join("AGENTS.md"), "outside").unwrap();
@@ -169,7 +196,9 @@ mod tests {
         std::os::unix::fs::symlink(root.join("AGENTS.md"), root.join("a/AGENTS.md")).unwrap();
         write(sub.join("AGENTS.md"), b"f\xffour\n").unwrap();
         let text = agents(&surroundings(&home), &sub);
-        let order: Vec<_> = ["one", "two", "three", "f\u{fffd}our"].map(|word| text.find(word).unwrap()).into();
+        let order: Vec<_> = ["one", "two", "three", "f\u{fffd}our"]
+            .map(|word| text.find(word).unwrap())
+            .into();
         assert!(order.is_sorted(), "{text}");
         assert_eq!(text.matches("three").count(), 1);
         assert!(!text.contains("outside"));
@@ -178,7 +207,11 @@ mod tests {
     #[test]
     fn large_notes_are_cut_and_said() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path().join("AGENTS.md"), "x".repeat(AGENTS_FILE_BYTES + 5)).unwrap();
+        write(
+            dir.path().join("AGENTS.md"),
+            "x".repeat(AGENTS_FILE_BYTES + 5),
+        )
+        .unwrap();
         let text = agents(&surroundings(&dir.path().join("none")), dir.path());
         assert!(text.contains("[the rest was cut]") && text.len() < AGENTS_FILE_BYTES + 500);
     }
@@ -192,7 +225,10 @@ mod tests {
         create_dir_all(dir.path().join("zdir/inner")).unwrap();
         create_dir_all(dir.path().join(".hidden/inner")).unwrap();
         let text = tree(dir.path());
-        assert!(text.starts_with(".hidden/\nzdir/\n  inner/\nf00\n"), "{text}");
+        assert!(
+            text.starts_with(".hidden/\nzdir/\n  inner/\nf00\n"),
+            "{text}"
+        );
         assert!(text.ends_with("… and 12 more\n"), "{text}");
     }
 }

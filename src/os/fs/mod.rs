@@ -19,14 +19,15 @@ mod temp;
 
 pub use append::{Appended, append_once};
 pub use create::{
-    create_dirs, create_private_dirs, create_private_file, hard_link, open_append, remove_empty_dir,
-    remove_file, remove_file_if_present, remove_tree, rename, sync_dir, sync_parent, write_private,
+    create_dirs, create_private_dirs, create_private_file, hard_link, open_append,
+    remove_empty_dir, remove_file, remove_file_if_present, remove_tree, rename, sync_dir,
+    sync_parent, write_private,
 };
 pub use disk::{Disk, Fault, FaultyDisk, Op, RealDisk, write_all};
 pub use error::{FsError, NotRegular};
 pub use meta::{
-    DirEntry, FileKind, FileStamp, is_executable, is_private, kind_of, list_dir, metadata, read_link,
-    real_path, stamp_of, symlink_metadata,
+    DirEntry, FileKind, FileStamp, is_executable, is_private, kind_of, list_dir, metadata,
+    read_link, real_path, stamp_of, symlink_metadata,
 };
 pub use read::{open_read, open_real, read, read_if_present, read_prefix, read_to_string};
 pub use replace::{

@@ -19,7 +19,8 @@ pub(super) fn needs_packing(line: &[u8]) -> bool {
 
 /// True where a line has to go through [`unpack`].
 pub(super) fn is_packed(line: &[u8]) -> bool {
-    memchr::memmem::find(line, b"\"$blob\"").is_some() || memchr::memmem::find(line, b"\"$literal\"").is_some()
+    memchr::memmem::find(line, b"\"$blob\"").is_some()
+        || memchr::memmem::find(line, b"\"$literal\"").is_some()
 }
 
 /// Moves large strings out of a line.
@@ -35,9 +36,11 @@ pub(super) fn pack(value: Value, blobs: &BlobStore) -> Result<Value, FsError> {
             .map(|(name, value)| Ok((name, pack(value, blobs)?)))
             .collect::<Result<Map<_, _>, FsError>>()?
             .into(),
-        Value::Array(items) => {
-            items.into_iter().map(|item| pack(item, blobs)).collect::<Result<Vec<_>, _>>()?.into()
-        }
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| pack(item, blobs))
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
         other => other,
     })
 }
@@ -60,12 +63,22 @@ fn pack_text(text: String, blobs: &BlobStore) -> Result<Value, FsError> {
 pub(super) fn unpack(value: Value, blobs: &BlobStore) -> Result<Value, String> {
     Ok(match value {
         Value::Object(mut members) if members.len() == 1 && members.contains_key(LITERAL) => {
-            let text = members.remove(LITERAL).map(|text| unpack(text, blobs)).transpose()?;
-            let text = text.as_ref().and_then(Value::as_str).ok_or("a literal is not text")?;
-            serde_json::from_str(text).map_err(|error| format!("a literal could not be read: {error}"))?
+            let text = members
+                .remove(LITERAL)
+                .map(|text| unpack(text, blobs))
+                .transpose()?;
+            let text = text
+                .as_ref()
+                .and_then(Value::as_str)
+                .ok_or("a literal is not text")?;
+            serde_json::from_str(text)
+                .map_err(|error| format!("a literal could not be read: {error}"))?
         }
         Value::Object(members) if members.len() == 1 && members.contains_key(BLOB) => {
-            let id = members.get(BLOB).and_then(Value::as_str).ok_or("a blob has no name")?;
+            let id = members
+                .get(BLOB)
+                .and_then(Value::as_str)
+                .ok_or("a blob has no name")?;
             let id = id.parse().map_err(|error| format!("{error}"))?;
             let bytes = blobs.get(&id).map_err(|error| error.to_string())?;
             Value::String(String::from_utf8(bytes).map_err(|_| format!("blob {id} is not text"))?)
@@ -75,9 +88,11 @@ pub(super) fn unpack(value: Value, blobs: &BlobStore) -> Result<Value, String> {
             .map(|(name, value)| Ok((name, unpack(value, blobs)?)))
             .collect::<Result<Map<_, _>, String>>()?
             .into(),
-        Value::Array(items) => {
-            items.into_iter().map(|item| unpack(item, blobs)).collect::<Result<Vec<_>, _>>()?.into()
-        }
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| unpack(item, blobs))
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
         other => other,
     })
 }

@@ -8,7 +8,10 @@ use crate::kernel::rule::Grant;
 
 /// A record read back.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, on its way from a line to what it is read for")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on its way from a line to what it is read for"
+)]
 pub enum Fact {
     /// The head of the journal.
     Created {
@@ -37,22 +40,85 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
         DomainEvent::SessionUpdated { changed } => Record::SessionUpdated { changed },
         DomainEvent::SessionClosed => Record::SessionClosed,
         DomainEvent::TurnQueued { turn, input } => Record::TurnQueued { turn, input },
-        DomainEvent::TurnStarted { turn, origin, input } => Record::TurnStarted { turn, origin, input },
+        DomainEvent::TurnStarted {
+            turn,
+            origin,
+            input,
+        } => Record::TurnStarted {
+            turn,
+            origin,
+            input,
+        },
         DomainEvent::TurnSteered { turn, input } => Record::TurnSteered { turn, input },
-        DomainEvent::TurnEnded { turn, reason, stop, error, usage, duration_ms } => {
-            Record::TurnEnded { turn, reason, stop, error, usage, duration_ms }
-        }
+        DomainEvent::TurnEnded {
+            turn,
+            reason,
+            stop,
+            error,
+            usage,
+            duration_ms,
+        } => Record::TurnEnded {
+            turn,
+            reason,
+            stop,
+            error,
+            usage,
+            duration_ms,
+        },
         DomainEvent::StepStarted { turn, step } => Record::StepStarted { turn, step },
-        DomainEvent::StepEnded { turn, step, finish, usage } => Record::StepEnded { turn, step, finish, usage },
-        DomainEvent::StepInterrupted { turn, step, finish } => Record::StepInterrupted { turn, step, finish },
-        DomainEvent::MessageCompleted { turn, item, text, partial } => {
-            Record::MessageCompleted { turn, item, text, partial }
+        DomainEvent::StepEnded {
+            turn,
+            step,
+            finish,
+            usage,
+        } => Record::StepEnded {
+            turn,
+            step,
+            finish,
+            usage,
+        },
+        DomainEvent::StepInterrupted { turn, step, finish } => {
+            Record::StepInterrupted { turn, step, finish }
         }
-        DomainEvent::ThinkingCompleted { turn, item, text, signature, partial } => {
-            Record::ThinkingCompleted { turn, item, text, signature, partial }
-        }
-        DomainEvent::ToolStarted { turn, call, name, input, title, display, accesses, origin } => {
-            let CallOrigin { provider_id, arguments, extras } = origin;
+        DomainEvent::MessageCompleted {
+            turn,
+            item,
+            text,
+            partial,
+        } => Record::MessageCompleted {
+            turn,
+            item,
+            text,
+            partial,
+        },
+        DomainEvent::ThinkingCompleted {
+            turn,
+            item,
+            text,
+            signature,
+            partial,
+        } => Record::ThinkingCompleted {
+            turn,
+            item,
+            text,
+            signature,
+            partial,
+        },
+        DomainEvent::ToolStarted {
+            turn,
+            call,
+            name,
+            input,
+            title,
+            display,
+            accesses,
+            origin,
+        } => {
+            let CallOrigin {
+                provider_id,
+                arguments,
+                extras,
+            } = origin;
             Record::ToolStarted {
                 turn,
                 call,
@@ -67,16 +133,48 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             }
         }
         DomainEvent::ToolRunning { call } => Record::ToolRunning { call },
-        DomainEvent::ToolCompleted { turn, call, is_error, output, note, display, duration_ms, truncated } => {
+        DomainEvent::ToolCompleted {
+            turn,
+            call,
+            is_error,
+            output,
+            note,
+            display,
+            duration_ms,
+            truncated,
+        } => {
             let output = output.into_iter().map(record_part).collect();
-            Record::ToolCompleted { turn, call, is_error, output, note, display, duration_ms, truncated }
+            Record::ToolCompleted {
+                turn,
+                call,
+                is_error,
+                output,
+                note,
+                display,
+                duration_ms,
+                truncated,
+            }
         }
-        DomainEvent::ApprovalRequested { request } => Record::ApprovalRequested { request: Box::new(request) },
-        DomainEvent::ApprovalResolved { approval, outcome, option, feedback } => {
-            Record::ApprovalResolved { approval, outcome, option, feedback }
+        DomainEvent::ApprovalRequested { request } => Record::ApprovalRequested {
+            request: Box::new(request),
+        },
+        DomainEvent::ApprovalResolved {
+            approval,
+            outcome,
+            option,
+            feedback,
+        } => Record::ApprovalResolved {
+            approval,
+            outcome,
+            option,
+            feedback,
+        },
+        DomainEvent::QuestionRequested { request } => Record::QuestionRequested {
+            request: Box::new(request),
+        },
+        DomainEvent::QuestionResolved { question, outcome } => {
+            Record::QuestionResolved { question, outcome }
         }
-        DomainEvent::QuestionRequested { request } => Record::QuestionRequested { request: Box::new(request) },
-        DomainEvent::QuestionResolved { question, outcome } => Record::QuestionResolved { question, outcome },
         DomainEvent::TodoUpdated { todos } => Record::TodoUpdated { todos },
         DomainEvent::Warning { warning } => Record::Warning { warning },
     })
@@ -86,8 +184,16 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
 pub fn state_record(state: StateRecord) -> Record {
     match state {
         StateRecord::Reminder { text } => Record::Reminder { text },
-        StateRecord::Granted { grant: Grant { rule, cwd } } => Record::Granted { rule, cwd },
-        StateRecord::Spent { usage, context_tokens } => Record::Spent { usage, context_tokens },
+        StateRecord::Granted {
+            grant: Grant { rule, cwd },
+        } => Record::Granted { rule, cwd },
+        StateRecord::Spent {
+            usage,
+            context_tokens,
+        } => Record::Spent {
+            usage,
+            context_tokens,
+        },
         StateRecord::ModelState { key, value } => Record::ModelState { key, value },
     }
 }
@@ -98,29 +204,89 @@ pub fn fact(record: Record) -> Fact {
         Record::Created { session, script } => return Fact::Created { session, script },
         Record::Reminder { text } => return Fact::State(StateRecord::Reminder { text }),
         Record::Granted { rule, cwd } => {
-            return Fact::State(StateRecord::Granted { grant: Grant { rule, cwd } });
+            return Fact::State(StateRecord::Granted {
+                grant: Grant { rule, cwd },
+            });
         }
-        Record::Spent { usage, context_tokens } => {
-            return Fact::State(StateRecord::Spent { usage, context_tokens });
+        Record::Spent {
+            usage,
+            context_tokens,
+        } => {
+            return Fact::State(StateRecord::Spent {
+                usage,
+                context_tokens,
+            });
         }
-        Record::ModelState { key, value } => return Fact::State(StateRecord::ModelState { key, value }),
+        Record::ModelState { key, value } => {
+            return Fact::State(StateRecord::ModelState { key, value });
+        }
         Record::SessionUpdated { changed } => DomainEvent::SessionUpdated { changed },
         Record::SessionClosed => DomainEvent::SessionClosed,
         Record::TurnQueued { turn, input } => DomainEvent::TurnQueued { turn, input },
-        Record::TurnStarted { turn, origin, input } => DomainEvent::TurnStarted { turn, origin, input },
+        Record::TurnStarted {
+            turn,
+            origin,
+            input,
+        } => DomainEvent::TurnStarted {
+            turn,
+            origin,
+            input,
+        },
         Record::TurnSteered { turn, input } => DomainEvent::TurnSteered { turn, input },
-        Record::TurnEnded { turn, reason, stop, error, usage, duration_ms } => {
-            DomainEvent::TurnEnded { turn, reason, stop, error, usage, duration_ms }
-        }
+        Record::TurnEnded {
+            turn,
+            reason,
+            stop,
+            error,
+            usage,
+            duration_ms,
+        } => DomainEvent::TurnEnded {
+            turn,
+            reason,
+            stop,
+            error,
+            usage,
+            duration_ms,
+        },
         Record::StepStarted { turn, step } => DomainEvent::StepStarted { turn, step },
-        Record::StepEnded { turn, step, finish, usage } => DomainEvent::StepEnded { turn, step, finish, usage },
-        Record::StepInterrupted { turn, step, finish } => DomainEvent::StepInterrupted { turn, step, finish },
-        Record::MessageCompleted { turn, item, text, partial } => {
-            DomainEvent::MessageCompleted { turn, item, text, partial }
+        Record::StepEnded {
+            turn,
+            step,
+            finish,
+            usage,
+        } => DomainEvent::StepEnded {
+            turn,
+            step,
+            finish,
+            usage,
+        },
+        Record::StepInterrupted { turn, step, finish } => {
+            DomainEvent::StepInterrupted { turn, step, finish }
         }
-        Record::ThinkingCompleted { turn, item, text, signature, partial } => {
-            DomainEvent::ThinkingCompleted { turn, item, text, signature, partial }
-        }
+        Record::MessageCompleted {
+            turn,
+            item,
+            text,
+            partial,
+        } => DomainEvent::MessageCompleted {
+            turn,
+            item,
+            text,
+            partial,
+        },
+        Record::ThinkingCompleted {
+            turn,
+            item,
+            text,
+            signature,
+            partial,
+        } => DomainEvent::ThinkingCompleted {
+            turn,
+            item,
+            text,
+            signature,
+            partial,
+        },
         Record::ToolStarted {
             turn,
             call,
@@ -133,20 +299,65 @@ pub fn fact(record: Record) -> Fact {
             arguments,
             extras,
         } => {
-            let origin = CallOrigin { provider_id, arguments, extras };
-            DomainEvent::ToolStarted { turn, call, name, input, title, display, accesses, origin }
+            let origin = CallOrigin {
+                provider_id,
+                arguments,
+                extras,
+            };
+            DomainEvent::ToolStarted {
+                turn,
+                call,
+                name,
+                input,
+                title,
+                display,
+                accesses,
+                origin,
+            }
         }
         Record::ToolRunning { call } => DomainEvent::ToolRunning { call },
-        Record::ToolCompleted { turn, call, is_error, output, note, display, duration_ms, truncated } => {
+        Record::ToolCompleted {
+            turn,
+            call,
+            is_error,
+            output,
+            note,
+            display,
+            duration_ms,
+            truncated,
+        } => {
             let output = output.into_iter().map(part).collect();
-            DomainEvent::ToolCompleted { turn, call, is_error, output, note, display, duration_ms, truncated }
+            DomainEvent::ToolCompleted {
+                turn,
+                call,
+                is_error,
+                output,
+                note,
+                display,
+                duration_ms,
+                truncated,
+            }
         }
-        Record::ApprovalRequested { request } => DomainEvent::ApprovalRequested { request: *request },
-        Record::ApprovalResolved { approval, outcome, option, feedback } => {
-            DomainEvent::ApprovalResolved { approval, outcome, option, feedback }
+        Record::ApprovalRequested { request } => {
+            DomainEvent::ApprovalRequested { request: *request }
         }
-        Record::QuestionRequested { request } => DomainEvent::QuestionRequested { request: *request },
-        Record::QuestionResolved { question, outcome } => DomainEvent::QuestionResolved { question, outcome },
+        Record::ApprovalResolved {
+            approval,
+            outcome,
+            option,
+            feedback,
+        } => DomainEvent::ApprovalResolved {
+            approval,
+            outcome,
+            option,
+            feedback,
+        },
+        Record::QuestionRequested { request } => {
+            DomainEvent::QuestionRequested { request: *request }
+        }
+        Record::QuestionResolved { question, outcome } => {
+            DomainEvent::QuestionResolved { question, outcome }
+        }
         Record::TodoUpdated { todos } => DomainEvent::TodoUpdated { todos },
         Record::Warning { warning } => DomainEvent::Warning { warning },
     };

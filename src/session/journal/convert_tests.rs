@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use longshore_protocol::error::ErrorKind;
-use longshore_protocol::value::approval::{ApprovalOption, ApprovalReason, ApprovalRequest, AskResolution, OptionId};
+use longshore_protocol::value::approval::{
+    ApprovalOption, ApprovalReason, ApprovalRequest, AskResolution, OptionId,
+};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
@@ -21,10 +23,22 @@ use crate::kernel::rule::Grant;
 
 fn input() -> Vec<ContentPart> {
     vec![
-        ContentPart::Text { text: "a\n\u{0}\u{2028}é".into() },
-        ContentPart::Image { data: "AAAA".into(), mime_type: "image/png".into() },
-        ContentPart::Resource { uri: "u".into(), text: "t".into(), mime_type: Some("text/plain".into()) },
-        ContentPart::ResourceLink { uri: "file:///a".into(), name: None },
+        ContentPart::Text {
+            text: "a\n\u{0}\u{2028}é".into(),
+        },
+        ContentPart::Image {
+            data: "AAAA".into(),
+            mime_type: "image/png".into(),
+        },
+        ContentPart::Resource {
+            uri: "u".into(),
+            text: "t".into(),
+            mime_type: Some("text/plain".into()),
+        },
+        ContentPart::ResourceLink {
+            uri: "file:///a".into(),
+            name: None,
+        },
     ]
 }
 
@@ -39,7 +53,14 @@ fn failure() -> Failure {
 }
 
 fn durable() -> Vec<DomainEvent> {
-    let usage = Usage { input_other: 1, input_cache_read: 2, input_cache_creation: 3, output: 4, reasoning: Some(5), estimated: true };
+    let usage = Usage {
+        input_other: 1,
+        input_cache_read: 2,
+        input_cache_creation: 3,
+        output: 4,
+        reasoning: Some(5),
+        estimated: true,
+    };
     let patch = SessionPatch {
         title: Some("t".into()),
         model: Some("m".into()),
@@ -56,11 +77,27 @@ fn durable() -> Vec<DomainEvent> {
         tool_call_id: "call_1".into(),
         tool: "Bash".into(),
         title: "ls".into(),
-        display: Display::Generic { summary: "s".into(), detail: Some("d".into()) },
-        accesses: vec![AccessInfo { operation: Operation::All, path: None, real_path: None, recursive: false }],
+        display: Display::Generic {
+            summary: "s".into(),
+            detail: Some("d".into()),
+        },
+        accesses: vec![AccessInfo {
+            operation: Operation::All,
+            path: None,
+            real_path: None,
+            recursive: false,
+        }],
         input: json!({"command": "ls"}),
-        options: vec![ApprovalOption { option_id: OptionId::AllowOnce, label: "Allow".into(), rule: Some("Bash(ls)".into()) }],
-        reason: ApprovalReason { policy: "fallback".into(), message: "m".into(), rule: None },
+        options: vec![ApprovalOption {
+            option_id: OptionId::AllowOnce,
+            label: "Allow".into(),
+            rule: Some("Bash(ls)".into()),
+        }],
+        reason: ApprovalReason {
+            policy: "fallback".into(),
+            message: "m".into(),
+            rule: None,
+        },
         created_at: "2026-01-01T00:00:00.000Z".into(),
         expires_at: None,
     };
@@ -75,16 +112,34 @@ fn durable() -> Vec<DomainEvent> {
     };
     let output = vec![
         Part::text("out"),
-        Part::Image { mime: "image/png".into(), data: "AAAA".into() },
-        Part::Thinking(Thinking { text: "t".into(), signature: Some("s".into()) }),
+        Part::Image {
+            mime: "image/png".into(),
+            data: "AAAA".into(),
+        },
+        Part::Thinking(Thinking {
+            text: "t".into(),
+            signature: Some("s".into()),
+        }),
     ];
     vec![
         DomainEvent::SessionUpdated { changed: patch },
-        DomainEvent::SessionUpdated { changed: SessionPatch::default() },
+        DomainEvent::SessionUpdated {
+            changed: SessionPatch::default(),
+        },
         DomainEvent::SessionClosed,
-        DomainEvent::TurnQueued { turn: "t2".into(), input: input() },
-        DomainEvent::TurnStarted { turn: "t1".into(), origin: Origin::Steer, input: input() },
-        DomainEvent::TurnSteered { turn: "t1".into(), input: input() },
+        DomainEvent::TurnQueued {
+            turn: "t2".into(),
+            input: input(),
+        },
+        DomainEvent::TurnStarted {
+            turn: "t1".into(),
+            origin: Origin::Steer,
+            input: input(),
+        },
+        DomainEvent::TurnSteered {
+            turn: "t1".into(),
+            input: input(),
+        },
         DomainEvent::TurnEnded {
             turn: "t1".into(),
             reason: TurnReason::Failed,
@@ -101,10 +156,27 @@ fn durable() -> Vec<DomainEvent> {
             usage: Usage::default(),
             duration_ms: 0,
         },
-        DomainEvent::StepStarted { turn: "t1".into(), step: 1 },
-        DomainEvent::StepEnded { turn: "t1".into(), step: 1, finish: FinishReason::ToolCalls, usage },
-        DomainEvent::StepInterrupted { turn: "t1".into(), step: 1, finish: FinishReason::Interrupted },
-        DomainEvent::MessageCompleted { turn: "t1".into(), item: "i1".into(), text: "x".into(), partial: true },
+        DomainEvent::StepStarted {
+            turn: "t1".into(),
+            step: 1,
+        },
+        DomainEvent::StepEnded {
+            turn: "t1".into(),
+            step: 1,
+            finish: FinishReason::ToolCalls,
+            usage,
+        },
+        DomainEvent::StepInterrupted {
+            turn: "t1".into(),
+            step: 1,
+            finish: FinishReason::Interrupted,
+        },
+        DomainEvent::MessageCompleted {
+            turn: "t1".into(),
+            item: "i1".into(),
+            text: "x".into(),
+            partial: true,
+        },
         DomainEvent::ThinkingCompleted {
             turn: "t1".into(),
             item: "i2".into(),
@@ -118,7 +190,10 @@ fn durable() -> Vec<DomainEvent> {
             name: "Read".into(),
             input: Arc::new(json!({"b": 1, "a": {"$blob": "x"}, "f": 1.5, "n": -1})),
             title: "Read a".into(),
-            display: Display::Error { message: "m".into(), code: Some("c".into()) },
+            display: Display::Error {
+                message: "m".into(),
+                code: Some("c".into()),
+            },
             accesses: vec![AccessInfo {
                 operation: Operation::Readwrite,
                 path: Some("/a".into()),
@@ -131,14 +206,19 @@ fn durable() -> Vec<DomainEvent> {
                 extras: Map::from_iter([("extra".to_owned(), json!({"x": 1}))]),
             },
         },
-        DomainEvent::ToolRunning { call: "call_1".into() },
+        DomainEvent::ToolRunning {
+            call: "call_1".into(),
+        },
         DomainEvent::ToolCompleted {
             turn: "t1".into(),
             call: "call_1".into(),
             is_error: true,
             output,
             note: Some("note".into()),
-            display: Some(Display::Generic { summary: "s".into(), detail: None }),
+            display: Some(Display::Generic {
+                summary: "s".into(),
+                detail: None,
+            }),
             duration_ms: 7,
             truncated: true,
         },
@@ -150,25 +230,65 @@ fn durable() -> Vec<DomainEvent> {
             feedback: Some("no".into()),
         },
         DomainEvent::QuestionRequested { request: question },
-        DomainEvent::QuestionResolved { question: "q1".into(), outcome: AskResolution::Expired },
-        DomainEvent::TodoUpdated { todos: vec![Todo { title: "t".into(), status: TodoStatus::Pending }] },
-        DomainEvent::Warning { warning: Warning { file: Some("f".into()), line: Some(3), ..Warning::new("config", "m") } },
+        DomainEvent::QuestionResolved {
+            question: "q1".into(),
+            outcome: AskResolution::Expired,
+        },
+        DomainEvent::TodoUpdated {
+            todos: vec![Todo {
+                title: "t".into(),
+                status: TodoStatus::Pending,
+            }],
+        },
+        DomainEvent::Warning {
+            warning: Warning {
+                file: Some("f".into()),
+                line: Some(3),
+                ..Warning::new("config", "m")
+            },
+        },
     ]
 }
 
 fn states() -> Vec<StateRecord> {
     vec![
         StateRecord::Reminder { text: "r".into() },
-        StateRecord::Granted { grant: Grant { rule: "Bash(ls)".into(), cwd: Some("/w".into()) } },
-        StateRecord::Granted { grant: Grant { rule: "X".into(), cwd: None } },
-        StateRecord::Spent { usage: Usage { output: 3, ..Usage::default() }, context_tokens: 9 },
-        StateRecord::ModelState { key: "m".into(), value: json!({"turn": 3}) },
+        StateRecord::Granted {
+            grant: Grant {
+                rule: "Bash(ls)".into(),
+                cwd: Some("/w".into()),
+            },
+        },
+        StateRecord::Granted {
+            grant: Grant {
+                rule: "X".into(),
+                cwd: None,
+            },
+        },
+        StateRecord::Spent {
+            usage: Usage {
+                output: 3,
+                ..Usage::default()
+            },
+            context_tokens: 9,
+        },
+        StateRecord::ModelState {
+            key: "m".into(),
+            value: json!({"turn": 3}),
+        },
     ]
 }
 
 /// Through the bytes of a line.
 fn through(record: Record) -> Fact {
-    let line = Line { v: VERSION, seq: Some(1), after: None, at: 5, agent: "main".into(), record };
+    let line = Line {
+        v: VERSION,
+        seq: Some(1),
+        after: None,
+        at: 5,
+        agent: "main".into(),
+        record,
+    };
     let bytes = serde_json::to_vec(&line).unwrap();
     assert!(!bytes.contains(&b'\n'));
     fact(serde_json::from_slice::<Line>(&bytes).unwrap().record)
@@ -190,8 +310,15 @@ fn every_fact_comes_back_as_it_was() {
 fn live_events_are_not_kept() {
     let text = String::new;
     for event in [
-        DomainEvent::SessionStatus { status: Status::Idle, waiting: WaitingFor::default() },
-        DomainEvent::SessionUsage { context_tokens: 1, context_window: 2, total: Usage::default() },
+        DomainEvent::SessionStatus {
+            status: Status::Idle,
+            waiting: WaitingFor::default(),
+        },
+        DomainEvent::SessionUsage {
+            context_tokens: 1,
+            context_window: 2,
+            total: Usage::default(),
+        },
         DomainEvent::StepRetrying {
             turn: "t1".into(),
             step: 1,
@@ -201,11 +328,32 @@ fn live_events_are_not_kept() {
             error: failure(),
             discard: vec![],
         },
-        DomainEvent::MessageDelta { item: "i".into(), offset: 0, text: text() },
-        DomainEvent::ThinkingDelta { item: "i".into(), offset: 0, text: text() },
-        DomainEvent::ToolDelta { call: "c".into(), name: "n".into(), offset: 0, text: text() },
-        DomainEvent::ToolProgress { call: "c".into(), stream: ProgressStream::Stdout, offset: 0, text: text() },
+        DomainEvent::MessageDelta {
+            item: "i".into(),
+            offset: 0,
+            text: text(),
+        },
+        DomainEvent::ThinkingDelta {
+            item: "i".into(),
+            offset: 0,
+            text: text(),
+        },
+        DomainEvent::ToolDelta {
+            call: "c".into(),
+            name: "n".into(),
+            offset: 0,
+            text: text(),
+        },
+        DomainEvent::ToolProgress {
+            call: "c".into(),
+            stream: ProgressStream::Stdout,
+            offset: 0,
+            text: text(),
+        },
     ] {
-        assert!(event.is_live() && event_record(&event).is_none(), "{event:?}");
+        assert!(
+            event.is_live() && event_record(&event).is_none(),
+            "{event:?}"
+        );
     }
 }

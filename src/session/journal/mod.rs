@@ -26,10 +26,14 @@ pub const FILE: &str = "journal.jsonl";
 pub fn storage_fault(error: FsError, dir: &Path) -> Fault {
     let place = dir.display();
     match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            Fault::new(ErrorKind::StorageFull, format!("no space left for the session in {place}; free some and retry"))
-        }
-        _ => Fault::new(ErrorKind::StorageError, format!("the session in {place} could not be saved or read: {error}")),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Fault::new(
+            ErrorKind::StorageFull,
+            format!("no space left for the session in {place}; free some and retry"),
+        ),
+        _ => Fault::new(
+            ErrorKind::StorageError,
+            format!("the session in {place} could not be saved or read: {error}"),
+        ),
     }
     .caused_by(error)
 }

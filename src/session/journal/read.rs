@@ -59,9 +59,8 @@ pub fn each(
             Some(append_log::Line::TooLong { offset, n_bytes }) => {
                 Err((offset, format!("a line of {n_bytes} bytes was skipped")))
             }
-            Some(append_log::Line::Whole { offset, bytes }) => {
-                parse(bytes, &blobs).map_err(|reason| (offset, format!("a line was skipped: {reason}")))
-            }
+            Some(append_log::Line::Whole { offset, bytes }) => parse(bytes, &blobs)
+                .map_err(|reason| (offset, format!("a line was skipped: {reason}"))),
         };
         match entry {
             Ok(Some(entry)) => {
@@ -103,18 +102,32 @@ pub fn events(
     let mut found: Vec<Arc<Stamped>> = Vec::new();
     let mut weight = 0;
     each(dir, offset, &mut Damage::default(), |entry| {
-        if let (Some(seq), Fact::Event(event)) = (entry.seq.filter(|seq| *seq > after), entry.fact) {
+        if let (Some(seq), Fact::Event(event)) = (entry.seq.filter(|seq| *seq > after), entry.fact)
+        {
             weight += event.weight();
-            found.push(Stamped::new(session.clone(), entry.agent, Some(seq), entry.at, event));
+            found.push(Stamped::new(
+                session.clone(),
+                entry.agent,
+                Some(seq),
+                entry.at,
+                event,
+            ));
         }
-        if weight >= max_bytes { Flow::Stop } else { Flow::On }
+        if weight >= max_bytes {
+            Flow::Stop
+        } else {
+            Flow::On
+        }
     })?;
     Ok(found)
 }
 
 /// `None` for a blank line, such as a page of zeros leaves behind.
 fn parse(bytes: &[u8], blobs: &BlobStore) -> Result<Option<Entry>, String> {
-    if bytes.iter().all(|byte| *byte == 0 || byte.is_ascii_whitespace()) {
+    if bytes
+        .iter()
+        .all(|byte| *byte == 0 || byte.is_ascii_whitespace())
+    {
         return Ok(None);
     }
     let unreadable = |error: serde_json::Error| error.to_string();
@@ -127,5 +140,10 @@ fn parse(bytes: &[u8], blobs: &BlobStore) -> Result<Option<Entry>, String> {
     if line.v > VERSION {
         return Err(format!("it was written by a newer version ({})", line.v));
     }
-    Ok(Some(Entry { seq: line.seq, at: Timestamp(line.at), agent: line.agent, fact: fact(line.record) }))
+    Ok(Some(Entry {
+        seq: line.seq,
+        at: Timestamp(line.at),
+        agent: line.agent,
+        fact: fact(line.record),
+    }))
 }

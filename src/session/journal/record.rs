@@ -48,7 +48,10 @@ pub struct Line {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
     /// State: the head of every journal.
-    Created { session: Box<Session>, script: Option<Arc<str>> },
+    Created {
+        session: Box<Session>,
+        script: Option<Arc<str>>,
+    },
     /// State: a reminder entered the model's context.
     Reminder { text: Arc<str> },
     /// State: a rule was born from an answer.
@@ -62,11 +65,21 @@ pub enum Record {
     /// Event.
     SessionClosed,
     /// Event.
-    TurnQueued { turn: TurnId, input: Vec<ContentPart> },
+    TurnQueued {
+        turn: TurnId,
+        input: Vec<ContentPart>,
+    },
     /// Event.
-    TurnStarted { turn: TurnId, origin: Origin, input: Vec<ContentPart> },
+    TurnStarted {
+        turn: TurnId,
+        origin: Origin,
+        input: Vec<ContentPart>,
+    },
     /// Event.
-    TurnSteered { turn: TurnId, input: Vec<ContentPart> },
+    TurnSteered {
+        turn: TurnId,
+        input: Vec<ContentPart>,
+    },
     /// Event.
     TurnEnded {
         turn: TurnId,
@@ -80,9 +93,18 @@ pub enum Record {
     /// Event.
     StepStarted { turn: TurnId, step: u32 },
     /// Event.
-    StepEnded { turn: TurnId, step: u32, finish: FinishReason, usage: Usage },
+    StepEnded {
+        turn: TurnId,
+        step: u32,
+        finish: FinishReason,
+        usage: Usage,
+    },
     /// Event.
-    StepInterrupted { turn: TurnId, step: u32, finish: FinishReason },
+    StepInterrupted {
+        turn: TurnId,
+        step: u32,
+        finish: FinishReason,
+    },
     /// Event.
     MessageCompleted {
         turn: TurnId,
@@ -146,7 +168,10 @@ pub enum Record {
     /// Event.
     QuestionRequested { request: Box<QuestionRequest> },
     /// Event.
-    QuestionResolved { question: QuestionId, outcome: AskResolution },
+    QuestionResolved {
+        question: QuestionId,
+        outcome: AskResolution,
+    },
     /// Event.
     TodoUpdated { todos: Vec<Todo> },
     /// Event.
@@ -160,7 +185,10 @@ pub enum RecordPart {
     /// Text.
     Text { text: Arc<str> },
     /// Thinking never stands in an output; kept so that the conversion is total.
-    Thinking { text: Arc<str>, signature: Option<Arc<str>> },
+    Thinking {
+        text: Arc<str>,
+        signature: Option<Arc<str>>,
+    },
     /// An image.
     Image { mime: Arc<str>, data: Arc<str> },
 }

@@ -64,18 +64,32 @@ impl Journal {
             clock: opening.clock,
             publish: opening.publish,
             syncer: log.syncer(),
-            state: Mutex::new(State { log, seq, at, sealed: false, marks: Vec::new() }),
+            state: Mutex::new(State {
+                log,
+                seq,
+                at,
+                sealed: false,
+                marks: Vec::new(),
+            }),
         }
     }
 
     /// Writes the head of a new journal.
     pub fn head(&self, session: &Session, script: Option<Arc<str>>) -> Result<(), Fault> {
-        self.write_state(&AgentId::main(), Record::Created { session: Box::new(session.clone()), script })
+        self.write_state(
+            &AgentId::main(),
+            Record::Created {
+                session: Box::new(session.clone()),
+                script,
+            },
+        )
     }
 
     /// Puts everything written so far on the disk, in the calling thread.
     pub fn sync_blocking(&self) -> Result<(), Fault> {
-        self.syncer.sync_blocking().map_err(|error| storage_fault(error, &self.dir))
+        self.syncer
+            .sync_blocking()
+            .map_err(|error| storage_fault(error, &self.dir))
     }
 
     /// Takes no more lines: from now on another process may write it.
@@ -91,7 +105,13 @@ impl Journal {
 
     /// Shows an event that could not be kept, without a number: hosts must not wait for ever for an end.
     pub fn show_unkept(&self, agent: &AgentId, event: DomainEvent) {
-        let stamped = Stamped::new(self.session.clone(), agent.clone(), None, self.clock.now(), event);
+        let stamped = Stamped::new(
+            self.session.clone(),
+            agent.clone(),
+            None,
+            self.clock.now(),
+            event,
+        );
         self.publish.publish(stamped);
     }
 
@@ -115,7 +135,14 @@ impl Journal {
         let mut state = self.lock();
         let at = self.clock.now();
         let after = Some(state.seq);
-        let line = Line { v: VERSION, seq: None, after, at: at.0, agent: agent.clone(), record };
+        let line = Line {
+            v: VERSION,
+            seq: None,
+            after,
+            at: at.0,
+            agent: agent.clone(),
+            record,
+        };
         let bytes = self.encode(&line)?;
         self.append(&mut state, &bytes)?;
         Ok(())
@@ -123,21 +150,32 @@ impl Journal {
 
     fn append(&self, state: &mut State, line: &[u8]) -> Result<std::ops::Range<u64>, Fault> {
         if state.sealed {
-            return Err(Fault::new(ErrorKind::StorageError, "the session is closed; nothing more is written to its journal"));
+            return Err(Fault::new(
+                ErrorKind::StorageError,
+                "the session is closed; nothing more is written to its journal",
+            ));
         }
-        state.log.append(line).map_err(|error| storage_fault(error, &self.dir))
+        state
+            .log
+            .append(line)
+            .map_err(|error| storage_fault(error, &self.dir))
     }
 
     fn encode(&self, line: &Line) -> Result<Vec<u8>, Fault> {
         let unwritable = |error: serde_json::Error| {
-            Fault::new(ErrorKind::StorageError, "a record could not be written as JSON").caused_by(error)
+            Fault::new(
+                ErrorKind::StorageError,
+                "a record could not be written as JSON",
+            )
+            .caused_by(error)
         };
         let bytes = serde_json::to_vec(line).map_err(unwritable)?;
         if !blobs::needs_packing(&bytes) {
             return Ok(bytes);
         }
         let value = serde_json::to_value(line).map_err(unwritable)?;
-        let packed = blobs::pack(value, &self.blobs).map_err(|error| storage_fault(error, &self.dir))?;
+        let packed =
+            blobs::pack(value, &self.blobs).map_err(|error| storage_fault(error, &self.dir))?;
         serde_json::to_vec(&packed).map_err(unwritable)
     }
 }
@@ -145,25 +183,51 @@ impl Journal {
 impl EventSink for Journal {
     fn live(&self, agent: &AgentId, event: DomainEvent) {
         debug_assert!(event.is_live());
-        let stamped = Stamped::new(self.session.clone(), agent.clone(), None, self.clock.now(), event);
+        let stamped = Stamped::new(
+            self.session.clone(),
+            agent.clone(),
+            None,
+            self.clock.now(),
+            event,
+        );
         self.publish.publish(stamped);
     }
 
     fn durable(&self, agent: &AgentId, event: DomainEvent) -> Result<u64, Fault> {
         let Some(record) = convert::event_record(&event) else {
-            return Err(Fault::new(ErrorKind::InternalError, "a live event can't be kept"));
+            return Err(Fault::new(
+                ErrorKind::InternalError,
+                "a live event can't be kept",
+            ));
         };
         // The lock is held until the event is handed on, so that hosts see events in the order of their numbers.
         let mut state = self.lock();
         let (seq, at) = (state.seq + 1, self.clock.now());
-        let line = Line { v: VERSION, seq: Some(seq), after: None, at: at.0, agent: agent.clone(), record };
+        let line = Line {
+            v: VERSION,
+            seq: Some(seq),
+            after: None,
+            at: at.0,
+            agent: agent.clone(),
+            record,
+        };
         let bytes = self.encode(&line)?;
         let range = self.append(&mut state, &bytes)?;
-        if state.marks.last().is_none_or(|(_, offset)| offset + MARK_BYTES <= range.start) {
+        if state
+            .marks
+            .last()
+            .is_none_or(|(_, offset)| offset + MARK_BYTES <= range.start)
+        {
             state.marks.push((seq - 1, range.start));
         }
         (state.seq, state.at) = (seq, at);
-        self.publish.publish(Stamped::new(self.session.clone(), agent.clone(), Some(seq), at, event));
+        self.publish.publish(Stamped::new(
+            self.session.clone(),
+            agent.clone(),
+            Some(seq),
+            at,
+            event,
+        ));
         Ok(seq)
     }
 
@@ -173,7 +237,12 @@ impl EventSink for Journal {
 
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         let syncer = self.syncer.clone();
-        Box::pin(async move { syncer.sync().await.map_err(|error| storage_fault(error, &self.dir)) })
+        Box::pin(async move {
+            syncer
+                .sync()
+                .await
+                .map_err(|error| storage_fault(error, &self.dir))
+        })
     }
 }
 

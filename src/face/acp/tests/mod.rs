@@ -152,7 +152,6 @@ impl Agent {
             shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
             processes,
             env,
-            processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             tasks: TaskTracker::new(),

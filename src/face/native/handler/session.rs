@@ -13,8 +13,8 @@ use crate::face::native::dispatch::Cx;
 use crate::face::native::project;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PAGE;
-use crate::session::View;
 use crate::session::CreateOptions;
+use crate::session::View;
 use crate::session::list::ListFilter;
 
 /// What one page of `session/events` holds at most, about. Chosen: a reply that any host can take in one line.

@@ -67,7 +67,6 @@ impl Server {
             shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
             processes: Processes::new(None),
             env,
-            processes: Processes::new(None),
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             tasks: tasks.clone(),
