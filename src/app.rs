@@ -109,14 +109,15 @@ pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
         .collect();
     let input = LoadInput {
-        user: user_file(file, options.config.is_some()),
+        user: user_file(file.clone(), options.config.is_some()),
         variables,
         assignments,
         model: options.model.clone(),
         home: env.home_dir(),
         read_secret: &read_secret,
     };
-    let config = config::load(input);
+    let mut config = config::load(input);
+    config.file = file;
     Ok(Settings {
         home,
         config: Arc::new(config),

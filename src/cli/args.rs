@@ -121,7 +121,9 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                     "auto" => Mode::Auto,
                     "yolo" => Mode::Yolo,
                     other => {
-                        return Err(format!("--mode takes manual, auto or yolo, not {other}").into());
+                        return Err(
+                            format!("--mode takes manual, auto or yolo, not {other}").into()
+                        );
                     }
                 });
             }

@@ -15,6 +15,8 @@ use crate::kernel::rule::RuleText;
 /// All of it. Every field has a default, so a missing or broken file still gives one.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The user's file, whether or not it exists: what is missing is to be written there.
+    pub file: PathBuf,
     /// `default_model`: an alias of [`Config::models`].
     pub default_model: Option<String>,
     /// `default_permission_mode`.
@@ -185,6 +187,7 @@ pub const OUTPUT_KILL_BYTES: u64 = 1 << 30;
 impl Default for Config {
     fn default() -> Self {
         Self {
+            file: PathBuf::from("config.toml"),
             default_model: None,
             default_permission_mode: Mode::Manual,
             providers: BTreeMap::new(),

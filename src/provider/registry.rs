@@ -47,6 +47,8 @@ pub struct ScriptSources {
 
 /// All models.
 pub struct Registry {
+    /// Where people write what is missing.
+    config_file: String,
     default_model: Option<String>,
     providers: BTreeMap<String, ProviderConfig>,
     models: BTreeMap<String, ModelConfig>,
@@ -59,6 +61,7 @@ impl Registry {
     /// The models of a configuration.
     pub fn new(config: &Config, http: Arc<Http>, scripts: ScriptSources) -> Self {
         Self {
+            config_file: config.file.display().to_string(),
             default_model: config.default_model.clone(),
             providers: config.providers.clone(),
             models: config.models.clone(),
@@ -88,13 +91,16 @@ impl Registry {
     pub fn default_alias(&self) -> Result<&str, Fault> {
         self.default_model.as_deref().ok_or_else(|| {
             let message = if self.models.is_empty() {
-                "no model is configured: add a [providers.NAME] and a [models.NAME] entry to config.toml and set \
-                 default_model, or name the scripted model `demo`"
-                    .to_owned()
+                format!(
+                    "no model is configured: add a [providers.NAME] and a [models.NAME] entry to {} and set \
+                     default_model, or name the scripted model `demo`",
+                    self.config_file
+                )
             } else {
                 let known: Vec<&str> = self.models.keys().map(String::as_str).collect();
                 format!(
-                    "no model is chosen: set default_model in config.toml, or name one of {}",
+                    "no model is chosen: set default_model in {}, or name one of {}",
+                    self.config_file,
                     known.join(", ")
                 )
             };
@@ -141,7 +147,10 @@ impl Registry {
             let name = &model.provider;
             return Err(unusable(
                 alias,
-                &format!("its provider `{name}` is missing: add [providers.{name}] to config.toml"),
+                &format!(
+                    "its provider `{name}` is missing: add [providers.{name}] to {}",
+                    self.config_file
+                ),
             ));
         };
         match provider.wire {
@@ -213,7 +222,10 @@ impl Registry {
         near.dedup_by_key(|(_, known)| *known);
         let near: Vec<&str> = near.into_iter().map(|(_, known)| known).take(3).collect();
         let hint = match near.as_slice() {
-            [] => "add [models.NAME] to config.toml, or choose one of model/list".to_owned(),
+            [] => format!(
+                "add [models.NAME] to {}, or choose one of model/list",
+                self.config_file
+            ),
             near => format!("did you mean {}?", near.join(" or ")),
         };
         Fault::new(
