@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::processes::{assert_ended, pss_bytes};
+use crate::support::processes::{assert_ended, peak_bytes};
 use crate::support::server::DEADLINE;
 use crate::support::{Answer, Scratch, TestServer};
 use crate::turn::{SLEEPER, sleeper};
@@ -157,16 +157,16 @@ fn the_death_of_the_parent_is_noticed_without_end_of_input() {
     drop(stdin);
 }
 
-/// Plays a turn for a host that does not read until it is over; gives the server, the session and the growth of its
-/// memory.
+/// Plays the same turn twice, for a host that reads it and for one that does not until it is over; gives the server,
+/// the session and by how much the most memory it ever took grew by the second.
 fn unread_turn(scratch: &Scratch, script: &str) -> (TestServer, String, u64) {
     scratch.script(script);
     let mut server = TestServer::open(scratch);
     let session = server.create(scratch, json!({}));
-    // A first turn, read as it comes, takes the memory that the model and the tools need.
+    // What the model and the tools need is taken here already.
     let first = server.turn(&session, "Ready?");
     server.ended(&first);
-    let before = pss_bytes(server.pid());
+    let before = peak_bytes(server.pid());
     server.pause();
     server.send(
         "turn/start",
@@ -174,9 +174,7 @@ fn unread_turn(scratch: &Scratch, script: &str) -> (TestServer, String, u64) {
     );
     // Only the journal can tell how far the turn is.
     let end = Instant::now() + DEADLINE;
-    let mut most = before;
     while journal(scratch, &session).matches("turn_ended").count() < 2 {
-        most = most.max(pss_bytes(server.pid()));
         assert!(
             Instant::now() < end,
             "the turn waits for its host: {}",
@@ -184,7 +182,7 @@ fn unread_turn(scratch: &Scratch, script: &str) -> (TestServer, String, u64) {
         );
         thread::sleep(Duration::from_millis(20));
     }
-    most = most.max(pss_bytes(server.pid()));
+    let after = peak_bytes(server.pid());
     server.read_on();
     assert_eq!(server.event("turn/ended")["reason"], "completed");
     // Durable events are all there, once and in order.
@@ -199,13 +197,13 @@ fn unread_turn(scratch: &Scratch, script: &str) -> (TestServer, String, u64) {
         json!({"sessionId": session, "limit": 200}),
     );
     assert_eq!(events["lastSeq"], seqs.len());
-    (server, session, most - before)
+    (server, session, after - before)
 }
 
 #[test]
 fn pieces_that_a_host_does_not_read_are_put_together() {
     let scratch = Scratch::new();
-    let script = "defaults: {chunk: whole}\nturns: [{steps: [{text: Ready.}]}, {steps: [{repeat: {count: 100000, step: {text: \"0123456789012345678 \"}}}]}]";
+    let script = "defaults: {chunk: whole}\non_exhausted: loop\nturns: [{steps: [{repeat: {count: 100000, step: {text: \"0123456789012345678 \"}}}]}]";
     let (mut server, _, grown) = unread_turn(&scratch, script);
     assert!(grown <= 32 << 20, "grew by {} MiB", grown >> 20);
     let completed = server.event_where("message/completed", |params| params["turnId"] == "t2");

@@ -101,17 +101,6 @@ pub(crate) fn assert_ended(pid: u32, within: Duration) {
     }
 }
 
-/// Proportional memory of a process, in bytes.
-pub(crate) fn pss_bytes(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .unwrap();
-    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
-    kibibytes * 1024
-}
-
 /// The most resident memory a process has had, in bytes.
 pub(crate) fn peak_bytes(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
