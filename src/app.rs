@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longshore_protocol::method::host::ServerInfo;
-use longshore_protocol::value::failure::Warning;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -206,7 +205,7 @@ impl App {
                 pid: std::process::id(),
             },
             limits: config.limits.clone(),
-            warnings: Box::new(move || config_warnings(&config)),
+            warnings: Box::new(move || config.warnings.clone()),
             stop,
         }
     }
@@ -230,22 +229,6 @@ impl App {
         let sessions = self.sessions.shutdown(within);
         tokio::join!(processes, sessions);
     }
-}
-
-/// The warnings of a configuration, a file that can't be read first among them.
-pub fn config_warnings(config: &Config) -> Vec<Warning> {
-    let broken = config.broken.as_ref().map(|broken| Warning {
-        file: Some(broken.file.display().to_string()),
-        line: (broken.line > 0).then_some(broken.line),
-        ..Warning::new(
-            "config",
-            format!("no turn can run until this is mended: {}", broken.message),
-        )
-    });
-    broken
-        .into_iter()
-        .chain(config.warnings.iter().cloned())
-        .collect()
 }
 
 fn now_of(clock: &Arc<dyn Clock>) -> Now {

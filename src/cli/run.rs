@@ -46,7 +46,7 @@ pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return usage(&error.to_string()),
     };
-    for warning in app::config_warnings(&settings.config) {
+    for warning in &settings.config.warnings {
         complain(&format!("longshore: warning: {}", warning.message));
     }
     if settings.config.broken.is_some() {
