@@ -11,6 +11,7 @@ use crate::turn::{SLEEPER, sleeper};
 #[test]
 fn a_killed_host_takes_everything_with_it_and_its_session_goes_on() {
     let scratch = Scratch::new();
+    scratch.script(SLEEPER);
     // The shell is the server's parent. It dies without a word while the server's input stays open.
     let mut command = scratch.command("/bin/sh");
     let line = "exec 3<&0; \"$0\" serve <&3 & wait";
@@ -24,6 +25,7 @@ fn a_killed_host_takes_everything_with_it_and_its_session_goes_on() {
 #[test]
 fn the_session_of_a_killed_server_goes_on() {
     let scratch = Scratch::new();
+    scratch.script(SLEEPER);
     let server = TestServer::start(&scratch);
     let (session, turn, shown) = killed_in_mid_turn(&scratch, server);
     // What it had started lives on without it; the server that resumes its session ends that.
@@ -33,7 +35,6 @@ fn the_session_of_a_killed_server_goes_on() {
 /// Starts a turn, kills the process while its command runs, and gives the session, the turn and the durable events
 /// that were shown.
 fn killed_in_mid_turn(scratch: &Scratch, mut server: TestServer) -> (String, String, Vec<Value>) {
-    scratch.script(SLEEPER);
     server.initialize(json!({"approvals": true}));
     let session = server.create(scratch, json!({}));
     server.answer_approvals("allow_once");
