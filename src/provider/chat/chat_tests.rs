@@ -50,7 +50,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         session: SessionId::new("s1"),
         lane: "main".into(),
-        cwd: "/work".into(),
+        cwd: "/repo".into(),
         script: None,
         system: "be brief".into(),
         messages: messages.into_iter().map(Arc::new).collect(),

@@ -36,7 +36,7 @@ fn request(said: &str) -> ModelRequest {
     ModelRequest {
         session: SessionId::new("s1"),
         lane: "main".into(),
-        cwd: "/work".into(),
+        cwd: "/repo".into(),
         script: None,
         system: "be brief".into(),
         messages: vec![Arc::new(Message::user(said, MessageOrigin::User))],
@@ -169,11 +169,11 @@ async fn steps() {
         ("[{repeat: {count: 0, step: {text: ab}}}, {text: c}]", "c"),
         (
             "[{text: '{{last_user}} {{turn}} {{attempt}} {{session_id}} {{cwd}}'}]",
-            "hi 1 1 s1 /work",
+            "hi 1 1 s1 /repo",
         ),
         (
             "[{tool_call: {name: A, args: {p: '{{cwd}}/x'}}}]",
-            r#"[A#call_main_1 {"p":"/work/x"}]"#,
+            r#"[A#call_main_1 {"p":"/repo/x"}]"#,
         ),
         (
             "[{text: a}, {cut: true}, {text: b}]",
