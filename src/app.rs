@@ -22,12 +22,14 @@ use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::Env;
 use crate::os::fs;
 use crate::os::ids::RandomIds;
+use crate::os::lock::FileLock;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::provider::scripted::TraceSink;
 use crate::session::Sessions;
 use crate::session::deps::{Deps, Loads, Running};
 use crate::session::store::Store;
+use crate::store::cleanup::Cleanup;
 use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
@@ -81,6 +83,8 @@ pub struct App {
     pub processes: Processes,
     /// Tasks of connections.
     pub tasks: TaskTracker,
+    /// Temporary files.
+    cleanup: Arc<Cleanup>,
 }
 
 /// Reads the configuration. Fails only where there is no place to read it from.
@@ -162,6 +166,7 @@ impl App {
         };
         let models = Arc::new(Registry::new(config, Arc::new(Http::new(now)), scripts));
         let tasks = TaskTracker::new();
+        let cleanup = Arc::new(Cleanup::new(&home.join("run")));
         let sessions = Sessions::new(Deps {
             home: home.clone(),
             config: config.clone(),
@@ -175,6 +180,7 @@ impl App {
             shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
             processes: processes.clone(),
             file_locks: Arc::<FileLocks>::default(),
+            temps: Some(cleanup.clone()),
             search: Arc::<SearchPool>::default(),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
@@ -188,7 +194,17 @@ impl App {
             clock,
             processes,
             tasks,
+            cleanup,
         }
+    }
+
+    /// Removes what earlier processes left behind, beside everything else. Called once, at the start.
+    pub fn tidy(&self) {
+        let (cleanup, leftovers) = (self.cleanup.clone(), self.store.ephemeral_dir());
+        self.tasks.spawn_blocking(move || {
+            sweep(&cleanup);
+            remove_ephemeral(&leftovers);
+        });
     }
 
     /// What the native face is built over. `stop` ends its connections; it fires it itself after a `shutdown`.
@@ -228,6 +244,31 @@ impl App {
         let processes = self.processes.kill_all(grace);
         let sessions = self.sessions.shutdown(within);
         tokio::join!(processes, sessions);
+    }
+}
+
+/// Temporary files of processes that were killed.
+fn sweep(cleanup: &Cleanup) {
+    match cleanup.sweep() {
+        Ok(swept) => {
+            for (copy, of) in swept.kept {
+                tracing::warn!(file = of, copy = %copy.display(), "a file was being overwritten when the server was killed; its old content is in the copy");
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "temporary files of earlier processes could not be looked for");
+        }
+    }
+}
+
+/// Sessions that were not to be kept, and whose process ended without removing them.
+fn remove_ephemeral(dir: &Path) {
+    for entry in fs::list_dir(dir).unwrap_or_default() {
+        let lock = entry.path.join("lock");
+        let in_use = FileLock::holder(&lock).is_ok_and(|holder| holder.is_some());
+        if !in_use && let Err(error) = fs::remove_tree(&entry.path) {
+            tracing::warn!(%error, "the leavings of an ephemeral session could not be removed");
+        }
     }
 }
 

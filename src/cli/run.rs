@@ -68,6 +68,7 @@ pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
             tracing::warn!(%error, "processes that leave their group can't be followed");
         }
         let app = Arc::new(App::new(settings, processes));
+        app.tidy();
         let job = Job {
             prompt,
             cwd,

@@ -16,7 +16,7 @@ use crate::os::env::Env;
 use crate::os::parent::Parent;
 use crate::os::process::Processes;
 use crate::os::signal::{self, StopSignals};
-use crate::os::{fs, nofile, stdio, tty};
+use crate::os::{nofile, stdio, tty};
 
 /// Threads that run tasks. Chosen: enough to write to hosts while a model streams; every further one costs memory.
 const WORKERS: usize = 2;
@@ -89,8 +89,7 @@ where
             tracing::warn!(%error, "processes that leave their group can't be followed");
         }
         let app = Arc::new(App::new(settings, processes));
-        let (tasks, leftovers) = (app.tasks.clone(), app.store.ephemeral_dir());
-        tasks.spawn_blocking(move || remove_ephemeral(&leftovers));
+        app.tidy();
         serve(app, Streams { input, output }, parent, within, face).await
     });
     // Threads that are stuck in the kernel are left to it.
@@ -134,15 +133,4 @@ where
     }
     app.processes.kill_now();
     ExitCode::SUCCESS
-}
-
-/// Sessions that were not to be kept, and whose process ended without removing them.
-fn remove_ephemeral(dir: &std::path::Path) {
-    for entry in fs::list_dir(dir).unwrap_or_default() {
-        let lock = entry.path.join("lock");
-        let in_use = crate::os::lock::FileLock::holder(&lock).is_ok_and(|holder| holder.is_some());
-        if !in_use && let Err(error) = fs::remove_tree(&entry.path) {
-            tracing::warn!(%error, "the leavings of an ephemeral session could not be removed");
-        }
-    }
 }

@@ -2,8 +2,8 @@
 //!
 //! It works in two steps. The lexical one ([`Workspace::resolve`]) is pure: it expands, joins and folds, and refuses
 //! what can be refused by name alone. The real one ([`Workspace::real_accesses`]) looks at the disk once, follows every
-//! link, and says what the path really is; decisions and schedules are made from that. Just before the effect,
-//! [`RealPath::still`] tells whether the answer is still the same.
+//! link, and says what the path really is; decisions and schedules are made from that, and the file is opened by that
+//! real path without following any link, so that the answer holds.
 //!
 //! Invariants: names are compared without regard to case and Unicode composition where a file is protected; a file is
 //! protected when its written *or* its real path is; inside means at or below a root by whole components. None of this

@@ -80,14 +80,6 @@ impl RealPath {
         }
         Ok(real)
     }
-
-    /// Whether the path an access was judged by is still what its declared path leads to (blocking).
-    pub fn still(access: &RealAccess) -> bool {
-        match &access.access {
-            Access::All => true,
-            Access::File(file) => Self::of(&file.path).is_ok_and(|now| now.path == access.real),
-        }
-    }
 }
 
 fn push_front(left: &mut VecDeque<(OsString, bool)>, path: &Path, from_link: bool) {

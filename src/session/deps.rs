@@ -19,6 +19,7 @@ use crate::kernel::port::{AskHost, Publish};
 use crate::kernel::time::Timestamp;
 use crate::os::clock::Clock;
 use crate::os::env::Env;
+use crate::os::fs::TempLog;
 use crate::os::ids::IdSource;
 use crate::os::process::Processes;
 use crate::provider::registry::Registry;
@@ -52,6 +53,8 @@ pub struct Deps {
     pub processes: Processes,
     /// One for the process, so that no two calls write one file at the same time.
     pub file_locks: Arc<FileLocks>,
+    /// Keeps account of temporary files, so that the next start removes what a crash left; where anybody does.
+    pub temps: Option<Arc<dyn TempLog>>,
     /// One for the process: all searches share its threads.
     pub search: Arc<SearchPool>,
     /// Owns every task of every session.

@@ -81,6 +81,7 @@ impl Workplace {
             } else {
                 Durability::Kernel
             },
+            temps: deps.temps.clone(),
             image_input: false,
             search: deps.search.clone(),
         };

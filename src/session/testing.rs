@@ -89,6 +89,7 @@ impl Home {
             processes,
             config: Arc::new(config),
             file_locks: Arc::default(),
+            temps: None,
             search: Arc::default(),
             tasks: TaskTracker::new(),
             running: Arc::<Running>::default(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::os::fs::{
-    self, Disk, Durability, Expect, FsError, NewMode, RealDisk, ReplaceError, ReplaceOptions,
+    self, Disk, Durability, Expect, FsError, NewMode, RealDisk, ReplaceError, ReplaceOptions, Spot,
     atomic_replace,
 };
 
@@ -29,7 +29,7 @@ pub fn write_on(
         disk,
         ..ReplaceOptions::default()
     };
-    match atomic_replace(path, &[bytes], &options) {
+    match atomic_replace(&Spot::named(path)?, &[bytes], &options) {
         Ok(_) => Ok(()),
         Err(ReplaceError::Fs(error)) => Err(error),
         Err(other) => Err(FsError::new("write", path, std::io::Error::other(other))),

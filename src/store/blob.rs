@@ -7,7 +7,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 
 use crate::os::fs::{
-    self, Durability, Expect, FsError, NewMode, ReplaceError, ReplaceOptions, atomic_replace,
+    self, Durability, Expect, FsError, NewMode, ReplaceError, ReplaceOptions, Spot, atomic_replace,
 };
 
 /// The name of a blob: the SHA-256 of its bytes as 64 lower-case hex digits.
@@ -111,7 +111,7 @@ impl BlobStore {
             new_mode: NewMode::Private,
             ..ReplaceOptions::default()
         };
-        match atomic_replace(&path, &[bytes], &options) {
+        match atomic_replace(&Spot::named(&path)?, &[bytes], &options) {
             // Another writer was faster; the name says that its bytes are ours.
             Ok(_) | Err(ReplaceError::Changed { .. } | ReplaceError::Exists { .. }) => Ok(id),
             Err(ReplaceError::Fs(error)) => Err(error.into()),

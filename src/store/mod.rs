@@ -1,4 +1,5 @@
-//! Storage by access pattern: a file of lines that only grows, a small document replaced whole, large values by hash.
+//! Storage by access pattern: a file of lines that only grows, a small document replaced whole, large values by hash;
+//! and the account of temporary files ([`cleanup`]).
 //!
 //! The owner of a directory (a session, the daemon) holds these types; they know nothing of what they store.
 //! Invariants: files are 0600 and directories 0700; a reader never sees half of a document or blob; a log is never
@@ -9,3 +10,4 @@
 pub mod append_log;
 pub mod atomic_file;
 pub mod blob;
+pub mod cleanup;

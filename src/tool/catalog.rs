@@ -148,6 +148,7 @@ mod tests {
             locks: Arc::default(),
             search: Arc::default(),
             durability: Durability::Kernel,
+            temps: None,
             image_input: false,
         };
         let shell = Shell::new(

@@ -1,11 +1,9 @@
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
-use super::read::{OPEN_FLAGS, open_regular};
+use rustix::fs::OFlags;
+
 use super::replace::{changed, check_existing};
-use super::{Durability, FileStamp, FsError, ReplaceError, ReplaceOptions};
+use super::{Durability, FileStamp, FsError, ReplaceError, ReplaceOptions, Spot};
 
 /// An append that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,24 +16,26 @@ pub struct Appended {
 
 /// Adds bytes at the end of an existing file with a single write, so that other writers' lines are never split.
 ///
-/// `path` is resolved, as for [`super::atomic_replace`]; of the options `expect`, `durability` and `disk` count.
+/// Of the options `expect`, `durability`, `stop` and `disk` count.
 ///
 /// # Errors
 /// See [`ReplaceError`]. A write that was cut short is taken back.
 pub fn append_once(
-    path: &Path,
+    spot: &Spot,
     bytes: &[u8],
     options: &ReplaceOptions<'_>,
 ) -> Result<Appended, ReplaceError> {
-    let meta = super::symlink_metadata(path)?;
-    let old = check_existing(path, &meta, options.expect)?;
-    let mut open = OpenOptions::new();
-    open.append(true)
-        .custom_flags(OPEN_FLAGS | libc::O_NOFOLLOW);
-    let (file, meta) = open_regular(path, &open)?;
+    let path = spot.path();
+    let found = spot
+        .attributes()
+        .map_err(|source| FsError::new("stat", path, source))?;
+    let old = check_existing(spot, &found, options.expect)?.stamp;
+    let (file, meta) = spot.open_regular(OFlags::WRONLY | OFlags::APPEND)?;
     if FileStamp::from(&meta) != old {
         return Err(changed(path));
     }
+    spot.check_still_there()?;
+    options.check_stop(path)?;
     let write = || {
         let n_written = options.disk.write(&file, bytes)?;
         if n_written < bytes.len() {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::error::context;
 use super::read::{OPEN_FLAGS, open_regular};
-use super::{FsError, RealDisk, write_all};
+use super::{Dir, FsError, RealDisk, write_all};
 
 /// Makes a directory and its missing parents with the user's umask. One that exists is fine.
 pub fn create_dirs(path: &Path) -> Result<(), FsError> {
@@ -112,16 +112,8 @@ pub fn hard_link(original: &Path, link: &Path) -> Result<(), FsError> {
 
 /// Puts the entries of a directory on disk. File systems that cannot do this are taken at their word.
 pub fn sync_dir(path: &Path) -> Result<(), FsError> {
-    let dir = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
-        .open(path)
-        .map_err(context("open directory", path))?;
-    match dir.sync_all() {
-        Ok(()) => Ok(()),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP)) => Ok(()),
-        Err(error) => Err(FsError::new("sync directory", path, error)),
-    }
+    let dir = Dir::named(path)?;
+    dir.sync().map_err(context("sync directory", path))
 }
 
 /// Puts the entry of a file on disk, by syncing its directory.

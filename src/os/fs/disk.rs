@@ -1,13 +1,15 @@
 //! The seam between writers and the disk: the real one, and one that fails on order.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{AtFlags, RenameFlags};
+
+use super::Dir;
 
 /// The steps of a durable write that can fail in ways a test cannot provoke on a real file system.
 pub trait Disk: Send + Sync + Debug {
@@ -17,12 +19,12 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_data(&self, file: &File) -> io::Result<()>;
     /// Cuts or extends a file.
     fn truncate(&self, file: &File, len: u64) -> io::Result<()>;
-    /// Renames over whatever stands at `to`.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Renames an entry of a directory over whatever stands at `to` in it.
+    fn rename(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()>;
     /// Renames unless something stands at `to` (then [`io::ErrorKind::AlreadyExists`]).
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename_new(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()>;
     /// Puts the entries of a directory on disk.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn sync_dir(&self, dir: &Dir) -> io::Result<()>;
 }
 
 /// The disk as it is.
@@ -42,26 +44,27 @@ impl Disk for RealDisk {
         file.set_len(len)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(rustix::fs::rename(from, to)?)
+    fn rename(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(dir.fd(), from, dir.fd(), to)?)
     }
 
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+    fn rename_new(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let dir = dir.fd();
+        match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             // File systems without the flag: a link is just as exclusive.
             Err(
                 rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP,
             ) => {
-                std::fs::hard_link(from, to)?;
-                Ok(rustix::fs::unlink(from)?)
+                rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
+                Ok(rustix::fs::unlinkat(dir, from, AtFlags::empty())?)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        super::sync_dir(dir).map_err(|error| error.source)
+    fn sync_dir(&self, dir: &Dir) -> io::Result<()> {
+        dir.sync()
     }
 }
 
@@ -188,17 +191,17 @@ impl Disk for FaultyDisk {
         RealDisk.truncate(file, len)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.check(Op::Rename)?;
-        RealDisk.rename(from, to)
+        RealDisk.rename(dir, from, to)
     }
 
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename_new(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.check(Op::Rename)?;
-        RealDisk.rename_new(from, to)
+        RealDisk.rename_new(dir, from, to)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Dir) -> io::Result<()> {
         self.check(Op::SyncDir)?;
         RealDisk.sync_dir(dir)
     }

@@ -12,7 +12,7 @@ pub struct FsError {
     pub action: &'static str,
     /// The path it was tried on.
     pub path: PathBuf,
-    /// The system's answer, or [`NotRegular`] wrapped as one.
+    /// The system's answer, or [`NotRegular`] or [`NotDirectory`] wrapped as one.
     #[source]
     pub source: io::Error,
 }
@@ -39,10 +39,22 @@ impl FsError {
 
     /// What stood at the path when a regular file was needed.
     pub fn not_regular(&self) -> Option<FileKind> {
-        self.source
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<NotRegular>())
-            .map(|found| found.0)
+        self.inner::<NotRegular>().map(|found| found.0)
+    }
+
+    /// What stood at the path when a directory was needed.
+    pub fn not_directory(&self) -> Option<FileKind> {
+        self.inner::<NotDirectory>().map(|found| found.0)
+    }
+
+    /// Whether a link stood in a path that was opened without following any: it is not what it was when it was
+    /// resolved.
+    pub fn met_link(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::ELOOP)
+    }
+
+    fn inner<T: std::error::Error + 'static>(&self) -> Option<&T> {
+        self.source.get_ref()?.downcast_ref()
     }
 }
 
@@ -65,6 +77,24 @@ impl fmt::Display for NotRegular {
 }
 
 impl std::error::Error for NotRegular {}
+
+/// The inner error when something other than a directory was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotDirectory(pub FileKind);
+
+impl fmt::Display for NotDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it is {}, not a directory", self.0.describe())
+    }
+}
+
+impl std::error::Error for NotDirectory {}
+
+impl From<NotDirectory> for io::Error {
+    fn from(found: NotDirectory) -> Self {
+        io::Error::new(io::ErrorKind::NotADirectory, found)
+    }
+}
 
 impl From<NotRegular> for io::Error {
     fn from(found: NotRegular) -> Self {

@@ -1,51 +1,51 @@
 //! Overwriting a file through its handle, for names that cannot be given to another file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::read::{OPEN_FLAGS, open_regular};
+use rustix::fs::OFlags;
+
 use super::replace::changed;
 use super::{
-    Disk, Durability, FileStamp, FsError, How, RealDisk, ReplaceError, ReplaceOptions, Replaced,
-    TempFile, write_all,
+    Dir, Disk, Durability, FileStamp, FsError, How, RealDisk, ReplaceError, ReplaceOptions,
+    Replaced, Spot, TempFile, TempUse, create_private_dirs, real_path, write_all,
 };
 
 /// Where the old content is while the file is being overwritten.
-enum Backup {
+enum Backup<'a> {
     Memory(Vec<u8>),
-    File(TempFile),
+    File(TempFile<'a>),
 }
 
 /// Writes `parts` over the file, which must still be the one with the stamp `old`.
 ///
 /// The old content is saved first and put back when a write fails.
 pub(super) fn overwrite(
-    path: &Path,
+    spot: &Spot,
     old: FileStamp,
     parts: &[&[u8]],
     options: &ReplaceOptions<'_>,
 ) -> Result<Replaced, ReplaceError> {
-    let mut open = OpenOptions::new();
-    open.read(true)
-        .write(true)
-        .custom_flags(OPEN_FLAGS | libc::O_NOFOLLOW);
+    let path = spot.path();
     let (mut file, meta) =
-        open_regular(path, &open).map_err(|error| match error.source.raw_os_error() {
-            // The name was taken away or made a link since it was looked at.
-            Some(libc::ENOENT | libc::ELOOP) => changed(path),
-            Some(libc::EACCES | libc::EPERM | libc::EROFS) => ReplaceError::ReadOnly {
-                path: path.to_owned(),
-            },
-            _ => error.into(),
-        })?;
+        spot.open_regular(OFlags::RDWR)
+            .map_err(|error| match error.source.raw_os_error() {
+                // The name was taken away or made a link since it was looked at.
+                Some(libc::ENOENT | libc::ELOOP) => changed(path),
+                Some(libc::EACCES | libc::EPERM | libc::EROFS) => ReplaceError::ReadOnly {
+                    path: path.to_owned(),
+                },
+                _ => error.into(),
+            })?;
+    spot.check_still_there()?;
     if FileStamp::from(&meta) != old {
         return Err(changed(path));
     }
-    let backup = save(&mut file, path, options)?;
+    let backup = save(&mut file, spot, options)?;
     let new_len = parts.iter().map(|part| part.len() as u64).sum();
     reserve(&file, old.size, new_len).map_err(|source| FsError::new("write", path, source))?;
+    options.check_stop(path)?;
     if let Err(source) = write_over(&mut file, parts, new_len, options) {
         return Err(match restore(&mut file, backup) {
             Ok(()) => FsError::new("write", path, source).into(),
@@ -66,14 +66,21 @@ pub(super) fn overwrite(
     })
 }
 
-fn save(file: &mut File, path: &Path, options: &ReplaceOptions<'_>) -> Result<Backup, FsError> {
+fn save<'a>(
+    file: &mut File,
+    spot: &Spot,
+    options: &ReplaceOptions<'a>,
+) -> Result<Backup<'a>, FsError> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
-        .map_err(|source| FsError::new("read", path, source))?;
+        .map_err(|source| FsError::new("read", spot.path(), source))?;
     let Some(dir) = options.backup_dir else {
         return Ok(Backup::Memory(bytes));
     };
-    let temp = TempFile::create_in(dir, 0o600)?;
+    create_private_dirs(dir)?;
+    // What is on account for removal is looked up without following links.
+    let dir = Dir::named(&real_path(dir)?)?;
+    let temp = TempFile::create(&dir, 0o600, TempUse::SavedOf(spot.path()), options.temps)?;
     let write = || {
         write_all(&RealDisk, temp.file(), &bytes)?;
         RealDisk.sync_data(temp.file())
@@ -133,11 +140,15 @@ fn restore(file: &mut File, backup: Backup) -> Result<(), Option<PathBuf>> {
     match backup {
         Backup::Memory(bytes) => put_back(&bytes).map_err(|_| None),
         Backup::File(mut temp) => {
-            let saved = super::read(temp.path()).map_err(|error| error.source);
-            if saved.and_then(|bytes| put_back(&bytes)).is_ok() {
+            let mut saved = Vec::new();
+            let mut from = temp.file();
+            let read = from
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| from.read_to_end(&mut saved));
+            if read.and_then(|_| put_back(&saved)).is_ok() {
                 return Ok(());
             }
-            temp.mark_renamed();
+            temp.mark_kept();
             Err(Some(temp.path().to_owned()))
         }
     }

@@ -3,6 +3,8 @@ use std::fs::{self, FileType, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Stat;
+
 use super::FsError;
 use super::error::context;
 
@@ -74,11 +76,55 @@ impl From<&Metadata> for FileStamp {
             dev: meta.dev(),
             ino: meta.ino(),
             size: meta.size(),
-            // Nanoseconds in an i64 reach the year 2262.
-            mtime_ns: meta
-                .mtime()
-                .saturating_mul(1_000_000_000)
-                .saturating_add(meta.mtime_nsec()),
+            mtime_ns: nanoseconds(meta.mtime(), meta.mtime_nsec()),
+        }
+    }
+}
+
+/// Nanoseconds in an i64 reach the year 2262.
+fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+/// What `stat` tells of an entry of a directory that is held open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attributes {
+    pub(super) kind: FileKind,
+    pub(super) stamp: FileStamp,
+    /// Permission and set-id bits.
+    pub(super) mode: u32,
+    pub(super) owner: (u32, u32),
+    pub(super) n_links: u64,
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the widths of these fields differ between systems"
+)]
+impl From<&Stat> for Attributes {
+    fn from(stat: &Stat) -> Self {
+        use rustix::fs::FileType as Raw;
+        let kind = match Raw::from_raw_mode(stat.st_mode) {
+            Raw::RegularFile => FileKind::File,
+            Raw::Directory => FileKind::Dir,
+            Raw::Symlink => FileKind::Symlink,
+            Raw::Fifo => FileKind::Fifo,
+            Raw::Socket => FileKind::Socket,
+            Raw::CharacterDevice | Raw::BlockDevice => FileKind::Device,
+            _ => FileKind::Other,
+        };
+        Self {
+            kind,
+            stamp: FileStamp {
+                dev: stat.st_dev as u64,
+                ino: stat.st_ino as u64,
+                size: stat.st_size as u64,
+                mtime_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            },
+            mode: stat.st_mode as u32 & 0o7777,
+            owner: (stat.st_uid, stat.st_gid),
+            n_links: stat.st_nlink as u64,
         }
     }
 }

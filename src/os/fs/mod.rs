@@ -2,12 +2,15 @@
 //!
 //! Functions here block: async callers wrap a whole job in [`crate::os::blocking::run`] rather than each call.
 //! An open never hangs and never yields anything but a regular file, so a FIFO or a device put where a file was
-//! expected is an error at once. Directories made here are 0700 and files 0600 where the name says *private*.
+//! expected is an error at once. What was judged by its real path is opened beneath directory handles without following
+//! a link ([`Spot::real`], [`open_real`]); what the user of this machine placed is opened by name. Directories made here are 0700 and files 0600 where the name says *private*.
 //!
 //! Start with [`atomic_replace`] for changing a file of the user's, [`open_read`] for reading one.
 
 mod append;
+mod beneath;
 mod create;
+mod dir;
 mod disk;
 mod error;
 mod in_place;
@@ -23,8 +26,9 @@ pub use create::{
     remove_empty_dir, remove_file, remove_file_if_present, remove_tree, rename, sync_dir,
     sync_parent, write_private,
 };
+pub use dir::{Dir, MadeDirs, Spot, kind_of_real};
 pub use disk::{Disk, Fault, FaultyDisk, Op, RealDisk, write_all};
-pub use error::{FsError, NotRegular};
+pub use error::{FsError, NotDirectory, NotRegular};
 pub use meta::{
     DirEntry, FileKind, FileStamp, is_executable, is_private, kind_of, list_dir, metadata,
     read_link, real_path, stamp_of, symlink_metadata,
@@ -33,8 +37,11 @@ pub use read::{open_read, open_real, read, read_if_present, read_prefix, read_to
 pub use replace::{
     Durability, Expect, How, NewMode, ReplaceError, ReplaceOptions, Replaced, atomic_replace,
 };
-pub use temp::{TEMP_PREFIX, TempFile, is_temp_name, remove_leftover_temps};
+use temp::TempFile;
+pub use temp::{Leftover, TEMP_PREFIX, TempLog, TempUse, is_temp_name, remove_leftover};
 
+#[cfg(test)]
+mod dir_tests;
 #[cfg(test)]
 mod read_tests;
 #[cfg(test)]

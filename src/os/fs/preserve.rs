@@ -1,14 +1,16 @@
 //! Giving a replacement the mode, owner and extended attributes of the file it replaces.
 
 use std::ffi::CStr;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 
 use rustix::fs::{
     XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr,
 };
 use rustix::io::Errno;
+
+use super::meta::Attributes;
+use super::{FileStamp, Spot};
 
 /// Whether the replacement is a full stand-in for the old file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,30 +26,31 @@ pub(super) enum Preserved {
 const BOUND_TO_CONTENT: [&[u8]; 3] = [b"security.ima", b"security.evm", b"security.capability"];
 
 /// Copies what `stat` and the attribute list of the old file say onto the new one.
-pub(super) fn copy_attributes(old_path: &Path, old: &Metadata, new: &File) -> Preserved {
-    match try_copy(old_path, old, new) {
+pub(super) fn copy_attributes(spot: &Spot, old: &Attributes, new: &File) -> Preserved {
+    match try_copy(spot, old, new) {
         Ok(true) => Preserved::All,
         // Any refusal means the same to the caller, whatever its reason.
         Ok(false) | Err(_) => Preserved::NotAll,
     }
 }
 
-fn try_copy(old_path: &Path, old: &Metadata, new: &File) -> std::io::Result<bool> {
+fn try_copy(spot: &Spot, old: &Attributes, new: &File) -> std::io::Result<bool> {
     let made = new.metadata()?;
-    if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-        std::os::unix::fs::fchown(new, Some(old.uid()), Some(old.gid()))?;
+    let (uid, gid) = old.owner;
+    if (made.uid(), made.gid()) != (uid, gid) {
+        std::os::unix::fs::fchown(new, Some(uid), Some(gid))?;
     }
-    let (old_file, old_now) = super::open_real(old_path).map_err(|error| error.source)?;
-    if (old_now.dev(), old_now.ino()) != (old.dev(), old.ino()) {
+    let (old_file, old_now) = spot.open().map_err(|error| error.source)?;
+    let now = FileStamp::from(&old_now);
+    if (now.dev, now.ino) != (old.stamp.dev, old.stamp.ino) {
         return Ok(false);
     }
     copy_xattrs(&old_file, new)?;
     // Last, because a change of owner clears the set-id bits and an access list sets the group bits.
-    let mode = old.mode() & 0o7777;
-    new.set_permissions(PermissionsExt::from_mode(mode))?;
+    new.set_permissions(PermissionsExt::from_mode(old.mode))?;
     // The kernel drops the set-group-id bit silently when the caller is not in that group.
     let got = new.metadata()?;
-    Ok(got.mode() & 0o7777 == mode && (got.uid(), got.gid()) == (old.uid(), old.gid()))
+    Ok(got.mode() & 0o7777 == old.mode && (got.uid(), got.gid()) == (uid, gid))
 }
 
 fn copy_xattrs(old: &File, new: &File) -> Result<(), Errno> {

@@ -4,9 +4,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::error::context;
-use super::{FsError, NotRegular};
+use super::{FsError, NotRegular, Spot};
 
-/// Flags of every open of a file that exists: never wait for the other end of a FIFO, never adopt a terminal.
+/// Flags of every open by name of a file that exists; see [`super::dir::OPEN_FLAGS`].
 pub(super) const OPEN_FLAGS: i32 = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
 
 /// Opens a regular file for reading, following links, and returns its metadata taken from the handle.
@@ -17,14 +17,13 @@ pub fn open_read(path: &Path) -> Result<(File, Metadata), FsError> {
     open_regular(path, OpenOptions::new().read(true).custom_flags(OPEN_FLAGS))
 }
 
-/// As [`open_read`], but a final symbolic link is refused: for paths that were already resolved.
+/// Opens a regular file for reading by its real path.
+///
+/// # Errors
+/// A link in any component ([`FsError::met_link`]): it is not where it was when the path was resolved. Anything but a
+/// regular file, as for [`open_read`].
 pub fn open_real(path: &Path) -> Result<(File, Metadata), FsError> {
-    open_regular(
-        path,
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(OPEN_FLAGS | libc::O_NOFOLLOW),
-    )
+    Spot::real(path)?.open()
 }
 
 /// Opens with the given options and checks the handle. The options must carry [`OPEN_FLAGS`].

@@ -2,18 +2,20 @@
 //!
 //! The new content goes to a temporary file in the same directory, which takes on the old file's mode, owner and
 //! extended attributes, is put on disk, and is renamed over the old name once that name still stands for the file
-//! the caller looked at. Where a rename would lose something (a second hard link, an owner that cannot be given, a
+//! the caller looked at. All of it happens in one directory held open, the one of the [`Spot`]. Where a rename would lose something (a second hard link, an owner that cannot be given, a
 //! bind mount, an unwritable directory) the file is written in place instead, after its content was saved.
 
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD};
+use rustix::fs::{Access, AtFlags};
 
+use super::meta::Attributes;
 use super::preserve::{Preserved, copy_attributes};
-use super::{Disk, FileKind, FileStamp, FsError, RealDisk, TempFile, in_place, write_all};
+use super::{
+    Disk, FileKind, FileStamp, FsError, RealDisk, Spot, TempFile, TempLog, TempUse, in_place,
+    write_all,
+};
 
 /// What the caller knows about the file it wants to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,12 +55,26 @@ pub struct ReplaceOptions<'a> {
     pub durability: Durability,
     /// Mode of a new file; an existing one keeps its own.
     pub new_mode: NewMode,
-    /// Where the old content is saved before a write in place; without it, in memory.
+    /// Where the old content is saved before a write in place (made when it is missing); without it, in memory.
     pub backup_dir: Option<&'a Path>,
-    /// Called with the path of each temporary file just before it is created, so that a crash can be tidied up.
-    pub on_temp: Option<&'a dyn Fn(&Path)>,
+    /// Keeps account of temporary files, so that what a crash leaves can be removed.
+    pub temps: Option<&'a dyn TempLog>,
+    /// Asked until the last step that can be left undone; where it says yes, nothing is changed.
+    pub stop: Option<&'a dyn Fn() -> bool>,
     /// The disk to write to.
     pub disk: &'a dyn Disk,
+}
+
+impl ReplaceOptions<'_> {
+    /// To be called just before what cannot be taken back.
+    pub(super) fn check_stop(&self, path: &Path) -> Result<(), ReplaceError> {
+        match self.stop {
+            Some(stop) if stop() => Err(ReplaceError::Stopped {
+                path: path.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for ReplaceOptions<'_> {
@@ -68,7 +84,8 @@ impl Default for ReplaceOptions<'_> {
             durability: Durability::Disk,
             new_mode: NewMode::Umask,
             backup_dir: None,
-            on_temp: None,
+            temps: None,
+            stop: None,
             disk: &RealDisk,
         }
     }
@@ -102,6 +119,18 @@ pub enum ReplaceError {
     /// The path no longer stands for the file the caller looked at.
     #[error("{} changed in the meantime", path.display())]
     Changed {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory that the file was to be written in is not what its path names any more.
+    #[error("the directory of {} was moved or replaced", path.display())]
+    Moved {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The caller called it off in time.
+    #[error("writing {} was called off", path.display())]
+    Stopped {
         /// The path.
         path: PathBuf,
     },
@@ -148,6 +177,8 @@ impl ReplaceError {
             Self::Fs(error) => Some(error.kind()),
             Self::NotRestored { source, .. } => Some(source.kind()),
             Self::Changed { .. }
+            | Self::Moved { .. }
+            | Self::Stopped { .. }
             | Self::Exists { .. }
             | Self::ReadOnly { .. }
             | Self::NotRegular { .. } => None,
@@ -155,59 +186,58 @@ impl ReplaceError {
     }
 }
 
-/// Gives the file at `path` the content `parts`, one after the other.
+/// Gives the file at a place the content `parts`, one after the other.
 ///
-/// `path` is absolute and resolved: a symbolic link there is refused, so that the link's target is what the caller
-/// judged. The directory exists. Whoever may write the same file concurrently in this process holds a lock of the
-/// caller's; other processes are noticed by the stamp just before the rename.
+/// A symbolic link there is refused, so that the link's target is what the caller judged. Whoever may write the same
+/// file concurrently in this process holds a lock of the caller's; other processes are noticed by the stamp just
+/// before the rename.
 ///
 /// # Errors
 /// See [`ReplaceError`]. The temporary file is gone on every path out.
 pub fn atomic_replace(
-    path: &Path,
+    spot: &Spot,
     parts: &[&[u8]],
     options: &ReplaceOptions<'_>,
 ) -> Result<Replaced, ReplaceError> {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) => {
-            let old = check_existing(path, &meta, options.expect)?;
-            replace_existing(path, &meta, old, parts, options)
+    match spot.attributes() {
+        Ok(found) => {
+            let old = check_existing(spot, &found, options.expect)?;
+            replace_existing(spot, old, parts, options)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => match options.expect {
-            Expect::Same(_) => Err(changed(path)),
-            Expect::Absent | Expect::Any => create(path, parts, options),
+            Expect::Same(_) => Err(changed(spot.path())),
+            Expect::Absent | Expect::Any => create(spot, parts, options),
         },
-        Err(error) => Err(FsError::new("stat", path, error).into()),
+        Err(error) => Err(FsError::new("stat", spot.path(), error).into()),
     }
 }
 
-/// Checks what stands at the path against what was expected and allowed.
-pub(super) fn check_existing(
-    path: &Path,
-    meta: &Metadata,
+/// Checks what stands at the place against what was expected and allowed.
+pub(super) fn check_existing<'a>(
+    spot: &Spot,
+    found: &'a Attributes,
     expect: Expect,
-) -> Result<FileStamp, ReplaceError> {
-    let path_buf = || path.to_owned();
-    let stamp = FileStamp::from(meta);
+) -> Result<&'a Attributes, ReplaceError> {
+    let path = || spot.path().to_owned();
     match expect {
-        Expect::Absent => return Err(ReplaceError::Exists { path: path_buf() }),
-        Expect::Same(expected) if expected != stamp => return Err(changed(path)),
+        Expect::Absent => return Err(ReplaceError::Exists { path: path() }),
+        Expect::Same(expected) if expected != found.stamp => return Err(changed(spot.path())),
         Expect::Same(_) | Expect::Any => {}
     }
-    if !meta.is_file() {
-        let kind = meta.file_type().into();
-        return Err(ReplaceError::NotRegular {
-            path: path_buf(),
-            kind,
-        });
+    if found.kind != FileKind::File {
+        let kind = found.kind;
+        return Err(ReplaceError::NotRegular { path: path(), kind });
     }
     // The superuser passes the access check on any file, so the bits are looked at too.
-    let no_write_bit = meta.mode() & 0o222 == 0;
-    if no_write_bit || rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err()
-    {
-        return Err(ReplaceError::ReadOnly { path: path_buf() });
+    let no_write_bit = found.mode & 0o222 == 0;
+    let may_write = || {
+        let dir = spot.dir().fd();
+        rustix::fs::accessat(dir, spot.name(), Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+    };
+    if no_write_bit || !may_write() {
+        return Err(ReplaceError::ReadOnly { path: path() });
     }
-    Ok(stamp)
+    Ok(found)
 }
 
 pub(super) fn changed(path: &Path) -> ReplaceError {
@@ -216,27 +246,19 @@ pub(super) fn changed(path: &Path) -> ReplaceError {
     }
 }
 
-fn dir_of(path: &Path) -> Result<&Path, FsError> {
-    path.parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .ok_or_else(|| {
-            FsError::new(
-                "replace",
-                path,
-                io::Error::from(io::ErrorKind::InvalidInput),
-            )
+impl Spot {
+    /// Nothing is written into a directory that is not, or not any more, where the caller believes it is.
+    pub(super) fn check_still_there(&self) -> Result<(), ReplaceError> {
+        if self.is_still_there() {
+            return Ok(());
+        }
+        Err(ReplaceError::Moved {
+            path: self.path().to_owned(),
         })
-}
-
-fn create_temp(dir: &Path, mode: u32, options: &ReplaceOptions<'_>) -> Result<TempFile, FsError> {
-    let path = TempFile::fresh_path(dir);
-    if let Some(on_temp) = options.on_temp {
-        on_temp(&path);
     }
-    TempFile::create_at(path, mode)
 }
 
-fn fill(temp: &TempFile, parts: &[&[u8]], options: &ReplaceOptions<'_>) -> Result<(), FsError> {
+fn fill(temp: &TempFile<'_>, parts: &[&[u8]], options: &ReplaceOptions<'_>) -> Result<(), FsError> {
     for part in parts {
         write_all(options.disk, temp.file(), part)
             .map_err(|source| FsError::new("write", temp.path(), source))?;
@@ -244,7 +266,7 @@ fn fill(temp: &TempFile, parts: &[&[u8]], options: &ReplaceOptions<'_>) -> Resul
     Ok(())
 }
 
-fn sync_content(temp: &TempFile, options: &ReplaceOptions<'_>) -> Result<(), FsError> {
+fn sync_content(temp: &TempFile<'_>, options: &ReplaceOptions<'_>) -> Result<(), FsError> {
     match options.durability {
         Durability::Disk => options
             .disk
@@ -255,14 +277,14 @@ fn sync_content(temp: &TempFile, options: &ReplaceOptions<'_>) -> Result<(), FsE
 }
 
 /// Syncs the directory after the rename. By then the change is made, so a failure is only a weaker promise.
-fn sync_entry(dir: &Path, options: &ReplaceOptions<'_>) -> bool {
+fn sync_entry(spot: &Spot, options: &ReplaceOptions<'_>) -> bool {
     match options.durability {
-        Durability::Disk => options.disk.sync_dir(dir).is_ok(),
+        Durability::Disk => options.disk.sync_dir(spot.dir()).is_ok(),
         Durability::Kernel => false,
     }
 }
 
-fn finish(temp: &TempFile, how: How, durable: bool) -> Result<Replaced, ReplaceError> {
+fn finish(temp: &TempFile<'_>, how: How, durable: bool) -> Result<Replaced, ReplaceError> {
     let meta = temp
         .file()
         .metadata()
@@ -275,77 +297,86 @@ fn finish(temp: &TempFile, how: How, durable: bool) -> Result<Replaced, ReplaceE
 }
 
 fn create(
-    path: &Path,
+    spot: &Spot,
     parts: &[&[u8]],
     options: &ReplaceOptions<'_>,
 ) -> Result<Replaced, ReplaceError> {
-    let dir = dir_of(path)?;
     let mode = match options.new_mode {
         NewMode::Umask => 0o666,
         NewMode::Private => 0o600,
     };
-    let mut temp = create_temp(dir, mode, options)?;
+    let mut temp = TempFile::create(spot.dir(), mode, TempUse::Incoming, options.temps)?;
     fill(&temp, parts, options)?;
     sync_content(&temp, options)?;
-    match options.disk.rename_new(temp.path(), path) {
+    spot.check_still_there()?;
+    options.check_stop(spot.path())?;
+    match options
+        .disk
+        .rename_new(spot.dir(), temp.name(), spot.name())
+    {
         Ok(()) => temp.mark_renamed(),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(match options.expect {
                 Expect::Absent => ReplaceError::Exists {
-                    path: path.to_owned(),
+                    path: spot.path().to_owned(),
                 },
-                Expect::Any | Expect::Same(_) => changed(path),
+                Expect::Any | Expect::Same(_) => changed(spot.path()),
             });
         }
-        Err(error) => return Err(FsError::new("create", path, error).into()),
+        Err(error) => return Err(FsError::new("create", spot.path(), error).into()),
     }
-    let durable = sync_entry(dir, options);
+    let durable = sync_entry(spot, options);
     finish(&temp, How::Created, durable)
 }
 
 fn replace_existing(
-    path: &Path,
-    meta: &Metadata,
-    old: FileStamp,
+    spot: &Spot,
+    old: &Attributes,
     parts: &[&[u8]],
     options: &ReplaceOptions<'_>,
 ) -> Result<Replaced, ReplaceError> {
-    if meta.nlink() > 1 {
-        return in_place::overwrite(path, old, parts, options);
+    let in_place = || in_place::overwrite(spot, old.stamp, parts, options);
+    if old.n_links > 1 {
+        return in_place();
     }
-    let dir = dir_of(path)?;
-    let mut temp = match create_temp(dir, 0o600, options) {
+    // Closed to all others until it has taken on the old file's mode.
+    let mut temp = match TempFile::create(spot.dir(), 0o600, TempUse::Incoming, options.temps) {
         Ok(temp) => temp,
-        Err(error) if forbids_rename(&error.source) => {
-            return in_place::overwrite(path, old, parts, options);
-        }
+        Err(error) if forbids_rename(&error.source) => return in_place(),
         Err(error) => return Err(error.into()),
     };
     fill(&temp, parts, options)?;
-    match copy_attributes(path, meta, temp.file()) {
+    match copy_attributes(spot, old, temp.file()) {
         Preserved::All => {}
         Preserved::NotAll => {
             drop(temp);
-            return in_place::overwrite(path, old, parts, options);
+            return in_place();
         }
     }
     sync_content(&temp, options)?;
-    match std::fs::symlink_metadata(path) {
-        Ok(now) if FileStamp::from(&now) == old => {}
-        Ok(_) => return Err(changed(path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed(path)),
-        Err(error) => return Err(FsError::new("stat", path, error).into()),
+    match spot.attributes() {
+        Ok(now) if same_file(&now, old) => {}
+        Ok(_) => return Err(changed(spot.path())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed(spot.path())),
+        Err(error) => return Err(FsError::new("stat", spot.path(), error).into()),
     }
-    match options.disk.rename(temp.path(), path) {
+    spot.check_still_there()?;
+    options.check_stop(spot.path())?;
+    match options.disk.rename(spot.dir(), temp.name(), spot.name()) {
         Ok(()) => temp.mark_renamed(),
         Err(error) if forbids_rename(&error) => {
             drop(temp);
-            return in_place::overwrite(path, old, parts, options);
+            return in_place();
         }
-        Err(error) => return Err(FsError::new("replace", path, error).into()),
+        Err(error) => return Err(FsError::new("replace", spot.path(), error).into()),
     }
-    let durable = sync_entry(dir, options);
+    let durable = sync_entry(spot, options);
     finish(&temp, How::Renamed, durable)
+}
+
+/// Neither content nor what the replacement has taken on has changed.
+fn same_file(now: &Attributes, old: &Attributes) -> bool {
+    (now.stamp, now.mode, now.owner, now.n_links) == (old.stamp, old.mode, old.owner, old.n_links)
 }
 
 /// Whether an error says that this name cannot be given to another file, while the file itself may be writable:

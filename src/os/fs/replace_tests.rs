@@ -3,10 +3,10 @@
     reason = "the tests set up and look at files directly"
 )]
 
-use std::cell::RefCell;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ impl Place {
 
     fn empty() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file.txt");
+        let path = dir.path().canonicalize().unwrap().join("file.txt");
         Self { dir, path }
     }
 
@@ -54,6 +54,63 @@ impl Place {
     }
 }
 
+fn replace(
+    path: &Path,
+    parts: &[&[u8]],
+    options: &ReplaceOptions<'_>,
+) -> Result<Replaced, ReplaceError> {
+    atomic_replace(&Spot::real(path)?, parts, options)
+}
+
+fn append(
+    path: &Path,
+    bytes: &[u8],
+    options: &ReplaceOptions<'_>,
+) -> Result<Appended, ReplaceError> {
+    append_once(&Spot::real(path)?, bytes, options)
+}
+
+/// Does something when a temporary file is about to be made, and keeps account.
+struct AtTemp<F> {
+    act: F,
+    /// Made and not settled yet.
+    open: Mutex<Vec<PathBuf>>,
+    made: Mutex<Vec<PathBuf>>,
+}
+
+impl<F: Fn()> AtTemp<F> {
+    fn new(act: F) -> Self {
+        Self {
+            act,
+            open: Mutex::default(),
+            made: Mutex::default(),
+        }
+    }
+}
+
+impl<F> std::fmt::Debug for AtTemp<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("AtTemp").field(&self.open).finish()
+    }
+}
+
+impl<F: Fn() + Send + Sync> TempLog for AtTemp<F> {
+    fn making(&self, path: &Path, _: TempUse<'_>) {
+        assert!(!path.exists());
+        (self.act)();
+        self.open.lock().unwrap().push(path.to_owned());
+        self.made.lock().unwrap().push(path.to_owned());
+    }
+
+    fn settled(&self, path: &Path) {
+        self.open.lock().unwrap().retain(|open| open != path);
+    }
+
+    fn kept(&self, path: &Path) {
+        self.settled(path);
+    }
+}
+
 fn same(path: &Path) -> Expect {
     Expect::Same(stamp_of(path).unwrap())
 }
@@ -68,7 +125,7 @@ fn replaces_and_keeps_the_mode() {
             expect: same(&place.path),
             ..ReplaceOptions::default()
         };
-        let done = atomic_replace(&place.path, &[b"ne", b"", b"w"], &options).unwrap();
+        let done = replace(&place.path, &[b"ne", b"", b"w"], &options).unwrap();
         assert_eq!((done.how, done.durable), (How::Renamed, true));
         assert_eq!(done.stamp, stamp_of(&place.path).unwrap());
         assert_eq!((place.text().as_str(), place.mode()), ("new", mode));
@@ -87,9 +144,9 @@ fn a_new_file_takes_the_umask_unless_private() {
             new_mode,
             ..ReplaceOptions::default()
         };
-        let done = atomic_replace(&place.path, &[b"new"], &options).unwrap();
+        let done = replace(&place.path, &[b"new"], &options).unwrap();
         assert_eq!((done.how, place.mode()), (How::Created, expected));
-        let error = atomic_replace(&place.path, &[b"again"], &options).unwrap_err();
+        let error = replace(&place.path, &[b"again"], &options).unwrap_err();
         assert!(matches!(error, ReplaceError::Exists { .. }), "{error}");
         assert_eq!(place.text(), "new");
         place.assert_tidy();
@@ -100,13 +157,13 @@ fn a_new_file_takes_the_umask_unless_private() {
 fn a_file_that_appears_meanwhile_is_not_replaced() {
     for expect in [Expect::Absent, Expect::Any] {
         let place = Place::empty();
-        let appear = |_: &Path| std::fs::write(&place.path, "theirs").unwrap();
+        let appear = AtTemp::new(|| std::fs::write(&place.path, "theirs").unwrap());
         let options = ReplaceOptions {
             expect,
-            on_temp: Some(&appear),
+            temps: Some(&appear),
             ..ReplaceOptions::default()
         };
-        let error = atomic_replace(&place.path, &[b"ours"], &options).unwrap_err();
+        let error = replace(&place.path, &[b"ours"], &options).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -128,25 +185,27 @@ fn a_change_underneath_is_noticed() {
         ..ReplaceOptions::default()
     };
     std::fs::write(&place.path, "theirs").unwrap();
-    let error = atomic_replace(&place.path, &[b"ours"], &options).unwrap_err();
+    let error = replace(&place.path, &[b"ours"], &options).unwrap_err();
     assert!(matches!(error, ReplaceError::Changed { .. }), "{error}");
     assert_eq!(place.text(), "theirs");
     // While the temporary file is being written: rewritten, replaced, removed.
-    let rewrite: &dyn Fn(&Path) = &|path| std::fs::write(path, "theirs!").unwrap();
-    let replace: &dyn Fn(&Path) = &|path| {
+    let rewrite: &(dyn Fn(&Path) + Sync) = &|path| std::fs::write(path, "theirs!").unwrap();
+    let put_other: &(dyn Fn(&Path) + Sync) = &|path| {
         let other = path.with_extension("other");
         std::fs::write(&other, "old").unwrap();
         std::fs::rename(other, path).unwrap();
     };
-    let remove: &dyn Fn(&Path) = &|path| std::fs::remove_file(path).unwrap();
-    for change in [rewrite, replace, remove] {
+    let remove: &(dyn Fn(&Path) + Sync) = &|path| std::fs::remove_file(path).unwrap();
+    let close: &(dyn Fn(&Path) + Sync) =
+        &|path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o400)).unwrap();
+    for change in [rewrite, put_other, remove, close] {
         let place = Place::with("old");
-        let meddle = |_: &Path| change(&place.path);
+        let meddle = AtTemp::new(|| change(&place.path));
         let options = ReplaceOptions {
-            on_temp: Some(&meddle),
+            temps: Some(&meddle),
             ..ReplaceOptions::default()
         };
-        let error = atomic_replace(&place.path, &[b"ours"], &options).unwrap_err();
+        let error = replace(&place.path, &[b"ours"], &options).unwrap_err();
         assert!(matches!(error, ReplaceError::Changed { .. }), "{error}");
         assert_ne!(std::fs::read(&place.path).unwrap_or_default(), b"ours");
         place.assert_tidy();
@@ -161,7 +220,7 @@ fn a_vanished_file_counts_as_changed() {
         ..ReplaceOptions::default()
     };
     std::fs::remove_file(&place.path).unwrap();
-    let error = atomic_replace(&place.path, &[b"ours"], &options).unwrap_err();
+    let error = replace(&place.path, &[b"ours"], &options).unwrap_err();
     assert!(matches!(error, ReplaceError::Changed { .. }), "{error}");
     assert!(!place.path.exists());
 }
@@ -172,7 +231,7 @@ fn a_symlink_is_refused_and_its_target_replaced() {
     let link = place.dir.path().join("link");
     std::os::unix::fs::symlink("file.txt", &link).unwrap();
     let options = ReplaceOptions::default();
-    let error = atomic_replace(&link, &[b"new"], &options).unwrap_err();
+    let error = replace(&link, &[b"new"], &options).unwrap_err();
     assert!(
         matches!(
             error,
@@ -183,7 +242,7 @@ fn a_symlink_is_refused_and_its_target_replaced() {
         ),
         "{error}"
     );
-    atomic_replace(&real_path(&link).unwrap(), &[b"new"], &options).unwrap();
+    replace(&real_path(&link).unwrap(), &[b"new"], &options).unwrap();
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(place.text(), "new");
 }
@@ -200,7 +259,7 @@ fn hard_links_are_written_in_place() {
             backup_dir: backup.then_some(backups.path()),
             ..ReplaceOptions::default()
         };
-        let done = atomic_replace(&place.path, &[b"new"], &options).unwrap();
+        let done = replace(&place.path, &[b"new"], &options).unwrap();
         assert_eq!(done.how, How::InPlace);
         assert_eq!(done.stamp, stamp_of(&place.path).unwrap());
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "new");
@@ -220,7 +279,7 @@ fn what_cannot_be_renamed_is_written_in_place() {
             ..ReplaceOptions::default()
         };
         let before = std::fs::metadata(&place.path).unwrap().ino();
-        let done = atomic_replace(&place.path, &[b"brand new"], &options).unwrap();
+        let done = replace(&place.path, &[b"brand new"], &options).unwrap();
         assert_eq!(done.how, How::InPlace, "errno {errno}");
         assert_eq!(std::fs::metadata(&place.path).unwrap().ino(), before);
         assert_eq!(place.text(), "brand new");
@@ -248,7 +307,7 @@ fn a_full_disk_keeps_the_original() {
                     disk: &disk,
                     ..ReplaceOptions::default()
                 };
-                let error = atomic_replace(&place.path, &[b"new", b"er"], &options).unwrap_err();
+                let error = replace(&place.path, &[b"new", b"er"], &options).unwrap_err();
                 let ReplaceError::Fs(error) = error else {
                     panic!("{error}")
                 };
@@ -282,7 +341,7 @@ fn a_failed_write_in_place_is_undone() {
                 backup_dir: backup.then_some(backups.path()),
                 ..ReplaceOptions::default()
             };
-            let error = atomic_replace(
+            let error = replace(
                 &place.path,
                 &[b"new and ", b"much longer than before"],
                 &options,
@@ -305,7 +364,7 @@ fn short_writes_are_finished() {
         disk: &disk,
         ..ReplaceOptions::default()
     };
-    atomic_replace(&place.path, &[b"longer than two"], &options).unwrap();
+    replace(&place.path, &[b"longer than two"], &options).unwrap();
     assert_eq!(place.text(), "longer than two");
 }
 
@@ -315,8 +374,8 @@ fn a_read_only_file_is_never_bypassed() {
     place.set_mode(0o444);
     let options = ReplaceOptions::default();
     for error in [
-        atomic_replace(&place.path, &[b"new"], &options).unwrap_err(),
-        append_once(&place.path, b"new", &options).unwrap_err(),
+        replace(&place.path, &[b"new"], &options).unwrap_err(),
+        append(&place.path, b"new", &options).unwrap_err(),
     ] {
         assert!(matches!(error, ReplaceError::ReadOnly { .. }), "{error}");
     }
@@ -333,7 +392,7 @@ fn extended_attributes_survive() {
         // This file system has none.
         return;
     }
-    let done = atomic_replace(&place.path, &[b"new"], &ReplaceOptions::default()).unwrap();
+    let done = replace(&place.path, &[b"new"], &ReplaceOptions::default()).unwrap();
     let mut value = [0; 16];
     let n = getxattr(&place.path, name, value.as_mut_slice()).unwrap();
     assert_eq!((&value[..n], done.how), (b"value".as_slice(), How::Renamed));
@@ -347,7 +406,7 @@ fn the_owner_survives() {
         return;
     }
     place.set_mode(0o6755);
-    atomic_replace(&place.path, &[b"new"], &ReplaceOptions::default()).unwrap();
+    replace(&place.path, &[b"new"], &ReplaceOptions::default()).unwrap();
     let meta = std::fs::metadata(&place.path).unwrap();
     assert_eq!(
         (meta.uid(), meta.gid(), meta.mode() & 0o7777),
@@ -356,24 +415,65 @@ fn the_owner_survives() {
 }
 
 #[test]
-fn every_temporary_file_is_announced() {
-    let place = Place::with("old");
-    let announced = RefCell::new(Vec::new());
-    let note = |path: &Path| {
-        assert!(!path.exists());
-        announced.borrow_mut().push(path.to_owned());
-    };
-    let options = ReplaceOptions {
-        on_temp: Some(&note),
-        durability: Durability::Kernel,
-        ..ReplaceOptions::default()
-    };
-    let done = atomic_replace(&place.path, &[b"new"], &options).unwrap();
-    assert!(!done.durable);
-    let announced = announced.into_inner();
-    assert_eq!(announced.len(), 1);
-    assert!(is_temp_name(announced[0].file_name().unwrap()));
-    assert_eq!(announced[0].parent(), place.path.parent());
+fn every_temporary_file_is_accounted_for() {
+    for (fault, how) in [
+        (None, Some(How::Renamed)),
+        (Some(libc::EBUSY), Some(How::InPlace)),
+        (Some(libc::EIO), None),
+    ] {
+        let place = Place::with("old");
+        let backups = place.dir.path().join("backups");
+        let log = AtTemp::new(|| ());
+        let mut disk = FaultyDisk::new();
+        if let Some(errno) = fault {
+            disk = disk.fail_at(Op::Rename, 0, Fault::Errno(errno));
+        }
+        let options = ReplaceOptions {
+            temps: Some(&log),
+            backup_dir: Some(&backups),
+            durability: Durability::Kernel,
+            disk: &disk,
+            ..ReplaceOptions::default()
+        };
+        let done = replace(&place.path, &[b"new"], &options);
+        assert_eq!(done.as_ref().ok().map(|done| done.how), how);
+        assert!(done.is_err() || !done.unwrap().durable);
+        let made = log.made.into_inner().unwrap();
+        for (path, dir) in made.iter().zip([place.path.parent(), Some(&*backups)]) {
+            assert!(is_temp_name(path.file_name().unwrap()));
+            assert_eq!(path.parent(), dir);
+        }
+        let n_made = if how == Some(How::InPlace) { 2 } else { 1 };
+        assert_eq!(made.len(), n_made);
+        assert_eq!(log.open.into_inner().unwrap(), [] as [PathBuf; 0]);
+        place.assert_tidy();
+    }
+}
+
+#[test]
+fn a_write_that_is_called_off_changes_nothing() {
+    for (links, exists) in [(false, true), (true, true), (false, false)] {
+        let place = if exists {
+            Place::with("old")
+        } else {
+            Place::empty()
+        };
+        if links {
+            hard_link(&place.path, &place.dir.path().join("other")).unwrap();
+        }
+        let options = ReplaceOptions {
+            stop: Some(&|| true),
+            ..ReplaceOptions::default()
+        };
+        let error = replace(&place.path, &[b"new"], &options).unwrap_err();
+        assert!(matches!(error, ReplaceError::Stopped { .. }), "{error}");
+        assert_eq!(place.path.exists(), exists);
+        if exists {
+            append(&place.path, b"more", &options).unwrap_err();
+            assert_eq!(place.text(), "old");
+        }
+        place.assert_tidy();
+    }
 }
 
 #[test]
@@ -384,7 +484,7 @@ fn a_directory_that_cannot_be_synced_only_weakens_the_promise() {
         disk: &disk,
         ..ReplaceOptions::default()
     };
-    let done = atomic_replace(&place.path, &[b"new"], &options).unwrap();
+    let done = replace(&place.path, &[b"new"], &options).unwrap();
     assert_eq!((done.durable, place.text().as_str()), (false, "new"));
 }
 
@@ -395,13 +495,13 @@ fn appends_once() {
         expect: same(&place.path),
         ..ReplaceOptions::default()
     };
-    let done = append_once(&place.path, b"two\n", &options).unwrap();
+    let done = append(&place.path, b"two\n", &options).unwrap();
     assert_eq!(
         (done.offset, done.stamp),
         (4, stamp_of(&place.path).unwrap())
     );
     assert_eq!(place.text(), "one\ntwo\n");
-    let error = append_once(&place.path, b"three\n", &options).unwrap_err();
+    let error = append(&place.path, b"three\n", &options).unwrap_err();
     assert!(matches!(error, ReplaceError::Changed { .. }), "{error}");
     for fault in [Fault::Short(2), Fault::Errno(libc::ENOSPC)] {
         let disk = FaultyDisk::new().fail_at(Op::Write, 0, fault);
@@ -409,7 +509,7 @@ fn appends_once() {
             disk: &disk,
             ..ReplaceOptions::default()
         };
-        let error = append_once(&place.path, b"three\n", &options).unwrap_err();
+        let error = append(&place.path, b"three\n", &options).unwrap_err();
         assert_eq!(error.io_kind(), Some(io::ErrorKind::StorageFull));
         assert_eq!(place.text(), "one\ntwo\n");
     }

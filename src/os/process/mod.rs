@@ -19,6 +19,7 @@
 
 mod command;
 mod exit;
+mod identity;
 mod member;
 mod orphans;
 mod output;
@@ -32,6 +33,7 @@ mod watch;
 
 pub use command::{Command, SpawnError, Stderr, Stdin, TASK_MARK};
 pub use exit::{Exit, Status, signal_name};
+pub use identity::Identity;
 pub use output::{Chunk, Stream};
 pub use registry::Processes;
 pub use running::{Collected, Running, Stopper};

@@ -211,6 +211,13 @@ fn fields_after_name(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
     )
 }
 
+/// The live process with this id.
+#[cfg(target_os = "linux")]
+pub(super) fn live(pid: i32) -> Option<ProcessKey> {
+    let (state, entry) = read_stat(pid)?;
+    (!is_dead(state)).then_some(entry.key)
+}
+
 /// Whether the process with this id is still the one meant. A zombie counts.
 #[cfg(target_os = "linux")]
 pub(super) fn is_current(key: ProcessKey) -> bool {

@@ -7,8 +7,8 @@ use longshore_protocol::value::display::Display;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
+use super::commit::{self, Commit, NotDone};
 use super::freshness::Known;
 use super::splice::{self, Replacement, Spliced};
 use super::target::{self, Content, Failed, Target};
@@ -16,7 +16,6 @@ use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
-use crate::os::fs::{Expect, ReplaceError, ReplaceOptions, atomic_replace};
 use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
 
 /// What the model gives.
@@ -121,71 +120,30 @@ impl EditJob {
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
-            async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
-                    return target::no_access().into();
-                };
-                let lock = tokio::select! {
-                    biased;
-                    () = cx.cancel.cancelled() => return target::cancelled().into(),
-                    lock = self.deps.locks.lock(target.real()) => lock,
-                };
-                // The lock goes with the work: should the caller give up, no other writer comes in between.
-                blocking::run(move || {
-                    let _lock = lock;
-                    self.edit(&target, &cx.cancel).unwrap_or_else(Outcome::from)
-                })
-                .await
-            }
+            let (deps, shown) = (self.deps.clone(), self.args.path.clone());
+            commit::under_lock(deps, shown, cx, move |commit| {
+                commit.restart_once(|| self.attempt(commit))
+            })
             .boxed()
         })
     }
 
-    fn edit(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
-        // Someone else's write in between is met once by starting over from what they wrote.
-        match self.attempt(target, cancel)? {
-            Ok(outcome) => Ok(outcome),
-            Err(_) => self
-                .attempt(target, cancel)?
-                .map_err(|error| target.write_error(&error)),
-        }
-    }
-
-    /// One read and write. The inner error: the file changed between the two.
-    fn attempt(
-        &self,
-        target: &Target,
-        cancel: &CancellationToken,
-    ) -> Result<Result<Outcome, ReplaceError>, Failed> {
-        let freshness = &self.deps.freshness;
-        target.check_unmoved()?;
+    /// One read and write.
+    fn attempt(&self, commit: &Commit) -> Result<Outcome, NotDone> {
+        let target = &commit.target;
         let content = target.read()?;
-        let known = target.known(freshness, &content);
+        let known = target.known(&self.deps.freshness, &content);
         if self.args.replace_all && known == Known::Changed {
             return Err(Failed::new(format!(
                 "{} was changed since you last read it, so replace_all may hit text you have not seen; nothing was \
                  changed. Read it again first.",
                 target.shown
-            )));
+            ))
+            .into());
         }
         let spliced = self.splice(target, &content)?;
-        target::check_cancel(cancel)?;
-        let options = ReplaceOptions {
-            expect: Expect::Same(content.stamp),
-            durability: self.deps.durability,
-            ..ReplaceOptions::default()
-        };
-        let replaced = match atomic_replace(target.real(), &[&spliced.bytes], &options) {
-            Ok(replaced) => replaced,
-            Err(error @ ReplaceError::Changed { .. }) => return Ok(Err(error)),
-            Err(error) => return Err(target.write_error(&error)),
-        };
-        freshness.record(
-            target.real(),
-            replaced.stamp,
-            Some(freshness.hash(&spliced.bytes)),
-        );
-        Ok(Ok(outcome(target, &content, &spliced, known)))
+        commit.replace(&content, &spliced.bytes)?;
+        Ok(outcome(target, &content, &spliced, known))
     }
 
     fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Failed> {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use longshore_protocol::error::ErrorKind;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::super::read::Read;
 use super::super::testing::{Bench, failed, note, ok};

@@ -3,10 +3,11 @@
 //! Each tool has a file of its own beside the text the model reads about it. They share how text is seen ([`text`]),
 //! what an agent has seen ([`Freshness`]), who may write right now ([`FileLocks`]) and how a change is drawn ([`diff`]).
 //!
-//! Invariants: nothing is written that the cancel came before; a path is looked at again just before its file is
-//! opened, and must still lead where it led when the call was judged; files are changed whole or not at all; protected
-//! files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
+//! Invariants: nothing is written that the cancel came before; a file is opened by the real path that was judged, without
+//! following a link, and changed in the directory it was read from ([`commit`]); files are changed whole or not at all;
+//! protected files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
 
+mod commit;
 mod diff;
 pub mod edit;
 mod freshness;
@@ -27,7 +28,7 @@ pub use search::SearchPool;
 
 use std::sync::Arc;
 
-use crate::os::fs::Durability;
+use crate::os::fs::{Durability, TempLog};
 use crate::path::PathError;
 use crate::tool::Refusal;
 
@@ -42,6 +43,8 @@ pub struct FileDeps {
     pub search: Arc<SearchPool>,
     /// When a change counts as done.
     pub durability: Durability,
+    /// Keeps account of temporary files for the next start, where anybody does.
+    pub temps: Option<Arc<dyn TempLog>>,
     /// The model takes images.
     pub image_input: bool,
 }

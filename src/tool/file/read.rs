@@ -25,7 +25,7 @@ use crate::kernel::limits::IMAGE_BYTES;
 use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
-use crate::os::fs::{self, FileStamp};
+use crate::os::fs::FileStamp;
 use crate::tool::{Call, CallCx, Execute, Outcome, Refusal, Tool, ToolSpec, args};
 
 /// Lines of one call.
@@ -152,9 +152,7 @@ impl ReadJob {
 
     fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
-        target.check_unmoved()?;
-        let (mut file, meta) =
-            fs::open_real(target.real()).map_err(|error| target.open_error(&error))?;
+        let (mut file, meta) = target.open()?;
         let (size, stamp) = (meta.len(), FileStamp::from(&meta));
         let mut head = Vec::new();
         file.by_ref()

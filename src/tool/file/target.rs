@@ -1,15 +1,15 @@
 //! The file a call is about: how it is named, opened and read whole, and how what goes wrong is told to the model.
 
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
 use super::Freshness;
 use super::freshness::Known;
 use crate::kernel::access::{Access, RealAccess};
-use crate::os::fs::{self, FileKind, FileStamp, FsError, ReplaceError};
-use crate::path::RealPath;
+use crate::os::fs::{self, FileKind, FileStamp, FsError, ReplaceError, Spot};
 use crate::schema::nearest;
 use crate::tool::Outcome;
 
@@ -28,10 +28,12 @@ pub(super) struct Target {
     pub shown: String,
 }
 
-/// A file read whole, and what it was at that moment.
+/// A file read whole, what it was at that moment, and the place in a directory held open where it stands: a change
+/// that follows from it is made there.
 pub(super) struct Content {
     pub bytes: Vec<u8>,
     pub stamp: FileStamp,
+    pub spot: Spot,
 }
 
 /// Why nothing was done, for the model.
@@ -69,20 +71,24 @@ impl Target {
         }
     }
 
-    /// Looks again whether the path leads where it led when the call was judged.
-    pub(super) fn check_unmoved(&self) -> Result<(), Failed> {
-        if RealPath::still(&self.access) {
-            return Ok(());
-        }
-        Err(Failed::new(format!(
-            "The path {} changed since it was approved: it now leads somewhere else. Nothing was done.",
-            self.shown
-        )))
+    /// Holds the directory of the file open, no link followed on the way there.
+    pub(super) fn hold(&self) -> Result<Spot, Failed> {
+        Spot::real(self.real()).map_err(|error| self.open_error(&error))
+    }
+
+    /// Opens the file for reading, no link followed on the way there.
+    pub(super) fn open(&self) -> Result<(File, Metadata), Failed> {
+        self.hold()?.open().map_err(|error| self.open_error(&error))
     }
 
     /// Reads the whole file.
     pub(super) fn read(&self) -> Result<Content, Failed> {
-        let (file, meta) = fs::open_real(self.real()).map_err(|error| self.open_error(&error))?;
+        self.read_at(self.hold()?)
+    }
+
+    /// Reads the whole file at its place.
+    pub(super) fn read_at(&self, spot: Spot) -> Result<Content, Failed> {
+        let (file, meta) = spot.open().map_err(|error| self.open_error(&error))?;
         if meta.len() > MAX_EDIT_BYTES {
             return Err(Failed::new(format!(
                 "{} is {} MiB; files above {} MiB can't be edited. Use a shell command.",
@@ -104,11 +110,15 @@ impl Target {
         Ok(Content {
             bytes,
             stamp: FileStamp::from(&meta),
+            spot,
         })
     }
 
     /// What opening failed with, and what to try.
     pub(super) fn open_error(&self, error: &FsError) -> Failed {
+        if error.met_link() {
+            return self.moved();
+        }
         if let Some(kind) = error.not_regular() {
             return self.not_a_file(kind);
         }
@@ -127,6 +137,14 @@ impl Target {
         }
     }
 
+    /// A link stands where none stood when the path was judged.
+    fn moved(&self) -> Failed {
+        Failed::new(format!(
+            "The path {} changed since it was approved: it now leads somewhere else. Nothing was done.",
+            self.shown
+        ))
+    }
+
     /// A directory or something special stands there.
     pub(super) fn not_a_file(&self, kind: FileKind) -> Failed {
         let advice = if kind == FileKind::Dir {
@@ -141,6 +159,26 @@ impl Target {
         ))
     }
 
+    /// What making the directories above it failed with.
+    pub(super) fn dirs_error(&self, error: &FsError) -> Failed {
+        if error.met_link() {
+            return self.moved();
+        }
+        if let Some(kind) = error.not_directory() {
+            return Failed::new(format!(
+                "{} can't be made: {} is {}, not a directory.",
+                self.shown,
+                error.path.display(),
+                kind.describe()
+            ));
+        }
+        Failed::new(format!(
+            "The directories for {} can't be made: {}.",
+            self.shown,
+            io_reason(&error.source)
+        ))
+    }
+
     /// What writing failed with.
     pub(super) fn write_error(&self, error: &ReplaceError) -> Failed {
         let shown = &self.shown;
@@ -150,6 +188,7 @@ impl Target {
                     "{shown} was changed by something else at the same moment; nothing was written. Read it again."
                 )
             }
+            ReplaceError::Stopped { .. } => return cancelled(),
             ReplaceError::Exists { .. } => {
                 format!(
                     "{shown} was made by something else at the same moment; nothing was written. Read it first."
@@ -160,7 +199,13 @@ impl Target {
                     "{shown} is read-only; nothing was written. Ask the user before changing its permissions."
                 )
             }
+            ReplaceError::NotRegular {
+                kind: FileKind::Symlink,
+                ..
+            }
+            | ReplaceError::Moved { .. } => return self.moved(),
             ReplaceError::NotRegular { kind, .. } => return self.not_a_file(*kind),
+            ReplaceError::Fs(error) if error.met_link() => return self.moved(),
             ReplaceError::Fs(error) => {
                 format!(
                     "{shown} can't be written: {}. It is as it was.",
@@ -252,21 +297,4 @@ pub(super) fn of_call(accesses: &[RealAccess], shown: &str) -> Option<Target> {
         access: access.clone(),
         shown: shown.to_owned(),
     })
-}
-
-/// The directories above a path that do not exist yet, outermost first (blocking).
-///
-/// # Errors
-/// What stands in the way where a directory is needed.
-pub(super) fn missing_dirs(real: &Path) -> Result<Vec<PathBuf>, (PathBuf, FileKind)> {
-    let mut missing = Vec::new();
-    for dir in real.ancestors().skip(1) {
-        match fs::kind_of(dir) {
-            None => missing.push(dir.to_owned()),
-            Some(FileKind::Dir) => break,
-            Some(kind) => return Err((dir.to_owned(), kind)),
-        }
-    }
-    missing.reverse();
-    Ok(missing)
 }

@@ -55,6 +55,7 @@ impl Bench {
             locks: Arc::default(),
             search: Arc::default(),
             durability: Durability::Kernel,
+            temps: None,
             image_input: true,
         };
         Self {

@@ -1,6 +1,7 @@
 //! Write: a whole file, or more at the end of one.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use longshore_protocol::value::display::Display;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
+use super::commit::{self, Commit, NotDone};
 use super::freshness::Known;
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
 use super::text::{self, BOM, Style, Utf16};
@@ -18,9 +19,7 @@ use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
-use crate::os::fs::{
-    self, Expect, FileStamp, FsError, ReplaceOptions, append_once, atomic_replace,
-};
+use crate::os::fs::{Expect, FileStamp, FsError, Spot};
 use crate::tool::output::cut_display;
 use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
 
@@ -109,7 +108,7 @@ enum Existing {
     /// Content small enough to be looked at.
     Content(Content),
     /// A file too large for that.
-    Large(FileStamp),
+    Large(Spot, FileStamp),
 }
 
 /// What is to be written over a content, and what to tell about it.
@@ -139,7 +138,7 @@ impl WriteJob {
                 };
                 Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
             }
-            Ok(Existing::Nothing | Existing::Large(_)) => None,
+            Ok(Existing::Nothing | Existing::Large(..)) => None,
             Err(failed) => Some(Display::Error {
                 message: failed.message,
                 code: None,
@@ -149,81 +148,55 @@ impl WriteJob {
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
-            async move {
-                let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
-                    return target::no_access().into();
-                };
-                let lock = tokio::select! {
-                    biased;
-                    () = cx.cancel.cancelled() => return target::cancelled().into(),
-                    lock = self.deps.locks.lock(target.real()) => lock,
-                };
-                // The lock goes with the work: should the caller give up, no other writer comes in between.
-                blocking::run(move || {
-                    let _lock = lock;
-                    self.write(&target, &cx.cancel)
-                        .unwrap_or_else(Outcome::from)
-                })
-                .await
-            }
+            let (deps, shown) = (self.deps.clone(), self.args.path.clone());
+            commit::under_lock(deps, shown, cx, move |commit| {
+                commit.restart_once(|| self.attempt(commit))
+            })
             .boxed()
         })
     }
 
-    fn write(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
-        target.check_unmoved()?;
-        let existing = existing(target)?;
-        match (existing, self.args.mode) {
-            (Existing::Nothing, _) => self.create(target, cancel),
-            (Existing::Content(old), Mode::Overwrite) => self.overwrite(target, &old, cancel),
-            (Existing::Large(stamp), Mode::Overwrite) => {
-                self.overwrite_large(target, stamp, cancel)
+    fn attempt(&self, commit: &Commit) -> Result<Outcome, NotDone> {
+        let target = &commit.target;
+        match (existing(target)?, self.args.mode) {
+            (Existing::Nothing, _) => self.create(commit),
+            (Existing::Content(old), Mode::Overwrite) => self.overwrite(commit, &old),
+            (Existing::Large(spot, stamp), Mode::Overwrite) => {
+                self.overwrite_large(commit, &spot, stamp)
             }
             (Existing::Content(old), Mode::Append) => {
                 let known = target.known(&self.deps.freshness, &old);
                 let new = [&old.bytes, self.args.content.as_bytes()].concat();
                 let hash = Some(self.deps.freshness.hash(&new));
-                let outcome = self.append(target, old.stamp, known, hash, cancel)?;
+                let outcome = self.append(commit, &old.spot, old.stamp, known, hash)?;
                 Ok(outcome.with_display(diff::of_file(target.declared(), Some(&old.bytes), &new)))
             }
-            (Existing::Large(stamp), Mode::Append) => {
+            (Existing::Large(spot, stamp), Mode::Append) => {
                 let known = self.deps.freshness.compare(target.real(), stamp, || None);
-                self.append(target, stamp, known, None, cancel)
+                self.append(commit, &spot, stamp, known, None)
             }
         }
     }
 
-    fn create(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
-        let missing = target::missing_dirs(target.real()).map_err(|(dir, kind)| {
-            Failed::new(format!(
-                "{} can't be made: {} is {}, not a directory.",
-                target.shown,
-                dir.display(),
-                kind.describe()
-            ))
-        })?;
-        target::check_cancel(cancel)?;
-        if let Some(parent) = target.real().parent().filter(|_| !missing.is_empty()) {
-            fs::create_dirs(parent).map_err(|error| dirs_error(target, &error))?;
-            // A directory made by somebody else meanwhile could be a link to anywhere.
-            target.check_unmoved()?;
-        }
+    fn create(&self, commit: &Commit) -> Result<Outcome, NotDone> {
+        let target = &commit.target;
+        commit.check_cancel()?;
+        let (spot, dirs) =
+            Spot::real_making_dirs(target.real()).map_err(|error| target.dirs_error(&error))?;
         let bytes = self.args.content.as_bytes();
-        let replaced = atomic_replace(target.real(), &[bytes], &self.options(Expect::Absent))
-            .map_err(|error| target.write_error(&error))?;
-        self.deps.freshness.record(
-            target.real(),
-            replaced.stamp,
-            Some(self.deps.freshness.hash(bytes)),
-        );
+        let made = dirs.paths();
+        if let Err(error) = commit.put(&spot, bytes, Expect::Absent) {
+            dirs.undo();
+            return Err(error.into());
+        }
         let verb = if self.args.mode == Mode::Append {
             "Appended"
         } else {
             "Wrote"
         };
         let mut notes = vec!["It is a new file.".to_owned()];
-        if !missing.is_empty() {
-            notes.push(format!("Directories made: {}.", list(&missing)));
+        if !made.is_empty() {
+            notes.push(format!("Directories made: {}.", list(&made)));
         }
         Ok(
             done(verb, bytes.len(), target, &notes).with_display(diff::of_file(
@@ -234,13 +207,8 @@ impl WriteJob {
         )
     }
 
-    fn overwrite(
-        &self,
-        target: &Target,
-        old: &Content,
-        cancel: &CancellationToken,
-    ) -> Result<Outcome, Failed> {
-        let freshness = &self.deps.freshness;
+    fn overwrite(&self, commit: &Commit, old: &Content) -> Result<Outcome, NotDone> {
+        let (target, freshness) = (&commit.target, &self.deps.freshness);
         let known = target.known(freshness, old);
         let prepared = self.prepare(&old.bytes);
         if prepared.bytes.as_ref() == old.bytes {
@@ -253,58 +221,40 @@ impl WriteJob {
         if !old.bytes.is_empty() {
             check_seen(target, known)?;
         }
-        target::check_cancel(cancel)?;
-        let replaced = atomic_replace(
-            target.real(),
-            &[&prepared.bytes],
-            &self.options(Expect::Same(old.stamp)),
-        )
-        .map_err(|error| target.write_error(&error))?;
-        freshness.record(
-            target.real(),
-            replaced.stamp,
-            Some(freshness.hash(&prepared.bytes)),
-        );
+        commit.replace(old, &prepared.bytes)?;
         let display = diff::of_file(target.declared(), Some(&old.bytes), &prepared.bytes);
         Ok(done("Wrote", prepared.bytes.len(), target, &prepared.notes).with_display(display))
     }
 
     fn overwrite_large(
         &self,
-        target: &Target,
+        commit: &Commit,
+        spot: &Spot,
         stamp: FileStamp,
-        cancel: &CancellationToken,
-    ) -> Result<Outcome, Failed> {
-        let freshness = &self.deps.freshness;
-        check_seen(target, freshness.compare(target.real(), stamp, || None))?;
-        target::check_cancel(cancel)?;
+    ) -> Result<Outcome, NotDone> {
+        let target = &commit.target;
+        let known = self.deps.freshness.compare(target.real(), stamp, || None);
+        check_seen(target, known)?;
         let bytes = self.args.content.as_bytes();
-        let replaced = atomic_replace(target.real(), &[bytes], &self.options(Expect::Same(stamp)))
-            .map_err(|error| target.write_error(&error))?;
-        freshness.record(target.real(), replaced.stamp, Some(freshness.hash(bytes)));
+        commit.put(spot, bytes, Expect::Same(stamp))?;
         Ok(done("Wrote", bytes.len(), target, &[]))
     }
 
     fn append(
         &self,
-        target: &Target,
+        commit: &Commit,
+        spot: &Spot,
         old: FileStamp,
         known: Known,
         hash: Option<u64>,
-        cancel: &CancellationToken,
-    ) -> Result<Outcome, Failed> {
-        target::check_cancel(cancel)?;
+    ) -> Result<Outcome, NotDone> {
         let bytes = self.args.content.as_bytes();
-        let appended = append_once(target.real(), bytes, &self.options(Expect::Same(old)))
-            .map_err(|error| target.write_error(&error))?;
-        self.deps
-            .freshness
-            .record(target.real(), appended.stamp, hash);
+        commit.append(spot, bytes, old, hash)?;
         let mut notes = Vec::new();
         if known == Known::Changed {
             notes.push("The file had changed on disk since you last read it.".to_owned());
         }
-        Ok(done("Appended", bytes.len(), target, &notes))
+        Ok(done("Appended", bytes.len(), &commit.target, &notes))
     }
 
     /// The content in the form of the file it replaces: its byte-order mark, and its CRLF where the new text leaves the
@@ -336,32 +286,28 @@ impl WriteJob {
         }
         Prepared { bytes, notes }
     }
-
-    fn options(&self, expect: Expect) -> ReplaceOptions<'static> {
-        ReplaceOptions {
-            expect,
-            durability: self.deps.durability,
-            ..ReplaceOptions::default()
-        }
-    }
-}
-
-fn dirs_error(target: &Target, error: &FsError) -> Failed {
-    let reason = target::io_reason(&error.source);
-    Failed::new(format!(
-        "The directories for {} can't be made: {reason}.",
-        target.shown
-    ))
 }
 
 /// Looks at what stands at the path.
 fn existing(target: &Target) -> Result<Existing, Failed> {
-    match fs::open_real(target.real()) {
-        Ok((_, meta)) if meta.len() > MAX_EDIT_BYTES => Ok(Existing::Large(FileStamp::from(&meta))),
-        Ok(_) => Ok(Existing::Content(target.read()?)),
-        Err(error) if error.is_not_found() => Ok(Existing::Nothing),
-        // Below something that is no directory: creating it names what is in the way.
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(Existing::Nothing),
+    // Below something that is no directory: creating it names what is in the way.
+    let missing = |error: &FsError| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
+    };
+    let spot = match Spot::real(target.real()) {
+        Ok(spot) => spot,
+        Err(error) if missing(&error) => return Ok(Existing::Nothing),
+        Err(error) => return Err(target.open_error(&error)),
+    };
+    match spot.open() {
+        Ok((_, meta)) if meta.len() > MAX_EDIT_BYTES => {
+            Ok(Existing::Large(spot, FileStamp::from(&meta)))
+        }
+        Ok(_) => Ok(Existing::Content(target.read_at(spot)?)),
+        Err(error) if missing(&error) => Ok(Existing::Nothing),
         Err(error) => Err(target.open_error(&error)),
     }
 }

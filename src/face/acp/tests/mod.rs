@@ -153,6 +153,7 @@ impl Agent {
             processes,
             env,
             file_locks: Arc::new(FileLocks::default()),
+            temps: None,
             search: Arc::default(),
             tasks: TaskTracker::new(),
             running: Arc::new(Running::default()),

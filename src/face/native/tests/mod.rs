@@ -68,6 +68,7 @@ impl Server {
             processes: Processes::new(None),
             env,
             file_locks: Arc::new(FileLocks::default()),
+            temps: None,
             search: Arc::default(),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),

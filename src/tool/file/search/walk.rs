@@ -49,11 +49,7 @@ pub(in super::super) struct Walk {
 
 /// Looks at what stands where a search is to begin (blocking).
 pub(in super::super) fn open_root(target: &Target) -> Result<Root, Failed> {
-    target.check_unmoved()?;
-    let kind = fs::symlink_metadata(target.real())
-        .map_err(|error| target.open_error(&error))?
-        .file_type()
-        .into();
+    let kind = fs::kind_of_real(target.real()).map_err(|error| target.open_error(&error))?;
     match kind {
         FileKind::File | FileKind::Dir => Ok(Root {
             declared: target.declared().to_owned(),
