@@ -252,7 +252,7 @@ fn push_class(
     match separator {
         Separator::Ordinary => out.extend(["[", negation, &members, "]"]),
         Separator::Slash | Separator::SlashNoDots => {
-            out.extend(["[[", negation, &members, "]&&[^/]]"])
+            out.extend(["[[", negation, &members, "]&&[^/]]"]);
         }
     }
     Ok(at + 1)

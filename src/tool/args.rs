@@ -116,7 +116,9 @@ fn has_branches_of_its_own(node: &Map<String, Value>) -> bool {
 fn tidy_all(keyword: &str, value: &mut Value, closing: Closing) {
     match value {
         Value::Array(schemas) if SCHEMAS.contains(&keyword) => {
-            schemas.iter_mut().for_each(|schema| tidy(schema, closing));
+            for schema in schemas {
+                tidy(schema, closing);
+            }
         }
         schema if SCHEMAS.contains(&keyword) => tidy(schema, closing),
         _ => {}

@@ -263,9 +263,9 @@ mod tests {
 
     fn ended(pieces: &[&str], end: impl FnOnce(Lines) -> Outcome) -> (String, bool, bool) {
         let mut lines = Lines::new(40, 20);
-        pieces.iter().for_each(|piece| {
+        for piece in pieces {
             lines.write(piece);
-        });
+        }
         let outcome = end(lines);
         let [Part::Text(text)] = outcome.output.as_slice() else {
             panic!("{outcome:?}");
