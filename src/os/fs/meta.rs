@@ -112,7 +112,7 @@ impl From<&Stat> for Attributes {
             Raw::Fifo => FileKind::Fifo,
             Raw::Socket => FileKind::Socket,
             Raw::CharacterDevice | Raw::BlockDevice => FileKind::Device,
-            _ => FileKind::Other,
+            Raw::Unknown => FileKind::Other,
         };
         Self {
             kind,
