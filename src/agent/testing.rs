@@ -90,6 +90,7 @@ impl Bench {
             search: Arc::default(),
             durability: Durability::Kernel,
             temps: None,
+            must_be_fresh: crate::config::values::Freshness::Default,
             image_input: true,
         };
         Self {

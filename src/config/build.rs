@@ -7,11 +7,11 @@ use std::time::Duration;
 use longshore_protocol::value::failure::Warning;
 use secrecy::SecretString;
 
-use super::file::{AutoAsk, FileConfig, ProviderFile};
+use super::file::{AutoAsk, FileConfig, Freshness as WrittenFreshness, ProviderFile};
 use super::redact::Redactor;
 use super::secret::Resolver;
 use super::tree::{Node, Place, path};
-use super::values::{Broken, Config, ProviderConfig};
+use super::values::{Broken, Config, Freshness, ProviderConfig};
 use super::{known, model, provider};
 use crate::kernel::rule::{RuleDecision, RuleText};
 
@@ -52,7 +52,19 @@ impl Builder<'_> {
             thinking_effort: file.thinking.effort.clone(),
             sensitive_extra: file.sensitive.extra.clone(),
             sensitive_allow: file.sensitive.allow.clone(),
+            trusted_link_targets: file
+                .paths
+                .trusted_link_targets
+                .iter()
+                .filter(|path| !path.is_empty())
+                .map(|path| self.resolver.path(path))
+                .collect(),
             files_fsync: file.files.fsync.unwrap_or(true),
+            files_freshness: match file.files.freshness {
+                Some(WrittenFreshness::Strict) => Freshness::Strict,
+                None | Some(WrittenFreshness::Default) => Freshness::Default,
+                Some(WrittenFreshness::Off) => Freshness::Off,
+            },
             ..Config::default()
         };
         for (name, written) in &file.providers {

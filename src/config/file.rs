@@ -35,6 +35,8 @@ pub(super) struct FileConfig {
     pub(super) permission: PermissionFile,
     /// Files that file tools refuse.
     pub(super) sensitive: SensitiveFile,
+    /// Where paths may lead.
+    pub(super) paths: PathsFile,
     /// The shell that commands run in.
     pub(super) shell: ShellFile,
     /// Writing files.
@@ -223,6 +225,14 @@ pub(super) struct SensitiveFile {
     pub(super) allow: Vec<String>,
 }
 
+/// Where paths may lead.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct PathsFile {
+    /// Directories that links in a workspace may lead to without a question when something is read there.
+    pub(super) trusted_link_targets: Vec<String>,
+}
+
 /// The shell that commands run in.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -241,6 +251,20 @@ pub(super) struct ShellFile {
 pub(super) struct FilesFile {
     /// False to let the system decide when written files reach the disk.
     pub(super) fsync: Option<bool>,
+    /// What must have been read before it is changed; `default` where absent.
+    pub(super) freshness: Option<Freshness>,
+}
+
+/// What must have been read before it is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Freshness {
+    /// Every file that is changed, in its present state.
+    Strict,
+    /// Files that are overwritten whole, or in places that the model does not name one by one.
+    Default,
+    /// Nothing.
+    Off,
 }
 
 /// The log.

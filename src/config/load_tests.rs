@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use secrecy::ExposeSecret;
 
-use super::values::{ModelConfig, Wire};
+use super::values::{Freshness, ModelConfig, Wire};
 use super::*;
 use crate::kernel::rule::RuleDecision;
 
@@ -196,8 +196,12 @@ path = "~/bin/sh"
 env_exclude = ["AWS_*"]
 output_kill_bytes = 9
 
+[paths]
+trusted_link_targets = ["~/shared", "/opt/lib"]
+
 [files]
 fsync = false
+freshness = "strict"
 
 [log]
 level = "debug"
@@ -283,7 +287,12 @@ level = "debug"
         (config.shell.env_exclude, config.shell.output_kill_bytes),
         (vec!["AWS_*".to_owned()], 9)
     );
+    assert_eq!(
+        config.trusted_link_targets,
+        [Path::new("/home/u/shared"), Path::new("/opt/lib")]
+    );
     assert!(!config.files_fsync);
+    assert_eq!(config.files_freshness, Freshness::Strict);
     assert_eq!(config.log_level.as_deref(), Some("debug"));
 }
 
@@ -1056,6 +1065,7 @@ fn the_schema_names_every_key() {
         "limits",
         "permission",
         "sensitive",
+        "paths",
         "shell",
         "files",
     ] {

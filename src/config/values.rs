@@ -39,8 +39,12 @@ pub struct Config {
     pub sensitive_allow: Vec<String>,
     /// `[shell]`.
     pub shell: ShellConfig,
+    /// `[paths] trusted_link_targets`: directories that links in a workspace may lead to when they are read.
+    pub trusted_link_targets: Vec<PathBuf>,
     /// `[files] fsync`.
     pub files_fsync: bool,
+    /// `[files] freshness`.
+    pub files_freshness: Freshness,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
@@ -169,6 +173,17 @@ pub struct PermissionConfig {
     pub detached_wait: Duration,
 }
 
+/// `[files] freshness`: what an agent must have read before it changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Every file that is changed, as it is now.
+    Strict,
+    /// What would be lost unseen: a file that is overwritten, or changed in places that are not named one by one.
+    Default,
+    /// Nothing; changes since the last read are only pointed out.
+    Off,
+}
+
 /// `[shell]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellConfig {
@@ -199,7 +214,9 @@ impl Default for Config {
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
+            trusted_link_targets: Vec::new(),
             files_fsync: true,
+            files_freshness: Freshness::Default,
             log_level: None,
             script: None,
             script_trace: None,

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Workspace, lexical, real};
+use super::{Workspace, fold, lexical, real};
 use crate::os::fs;
 
 /// A `.git` file is one short line.
@@ -82,7 +82,8 @@ fn has_component(path: &Path, name: &str) -> bool {
     })
 }
 
-/// Without regard to case: on some file systems the two are one file.
-fn same_name(a: &str, b: &str) -> bool {
-    a.eq_ignore_ascii_case(b)
+/// In any spelling that some file system takes for the same. `name` is in the common form.
+fn same_name(written: &str, name: &str) -> bool {
+    let written = fold::name(written);
+    written == name || fold::is_short_form(&written, name)
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+#[cfg(windows)]
+use super::windows::below_home;
 use super::{PathError, Workspace};
 
 /// A path after the pure step.
@@ -40,6 +42,8 @@ impl Workspace {
                 reason: "The path holds a NUL character.".to_owned(),
             });
         }
+        #[cfg(windows)]
+        let written = &*super::windows::native(written)?;
         let expanded = self.expand_home(written)?;
         let path = fold(&self.cwd.join(&expanded));
         let inside = self.contains(&path);
@@ -53,10 +57,9 @@ impl Workspace {
     }
 
     fn expand_home(&self, written: &str) -> Result<PathBuf, PathError> {
-        let rest = match written.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
+        let Some(rest) = below_home(written) else {
             // `~user` stays as it is: a file may well be called that.
-            _ => return Ok(PathBuf::from(written)),
+            return Ok(PathBuf::from(written));
         };
         match &self.home {
             Some(home) => Ok(home.join(rest)),
@@ -67,6 +70,22 @@ impl Workspace {
             }),
         }
     }
+}
+
+/// What stands behind `~` where it means the home.
+#[cfg(not(windows))]
+fn below_home(written: &str) -> Option<&str> {
+    let rest = written.strip_prefix('~')?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+}
+
+/// Whether a folded path lies at or below a folded directory, by whole components.
+pub(super) fn is_within(path: &Path, dir: &Path) -> bool {
+    if cfg!(windows) {
+        // There, case never tells two files apart.
+        return super::fold::path(path).starts_with(super::fold::path(dir));
+    }
+    path.starts_with(dir)
 }
 
 /// Folds `.` and `..` by name. A `..` at the top stays there.

@@ -5,15 +5,19 @@
 //! link, and says what the path really is; decisions and schedules are made from that, and the file is opened by that
 //! real path without following any link, so that the answer holds.
 //!
-//! Invariants: names are compared without regard to case and Unicode composition where a file is protected; a file is
-//! protected when its written *or* its real path is; inside means at or below a root by whole components. None of this
-//! binds programs a shell command starts. Nothing here knows tools or rules. Start with [`Workspace`].
+//! Invariants: where a file is protected, names are compared in a form common to all spellings that some file system
+//! takes for the same ([`fold`]); a file is protected when its written *or* its real path is; inside means at or below a
+//! root by whole components. None of this binds programs a shell command starts. Nothing here knows tools or rules. Start
+//! with [`Workspace`].
 
 mod error;
+mod fold;
 mod guarded;
 mod lexical;
 mod real;
 mod sensitive;
+#[cfg(any(windows, test))]
+mod windows;
 
 pub use error::PathError;
 pub use lexical::Lexical;
@@ -40,6 +44,8 @@ pub struct Workspace {
     /// The roots with links resolved, the working directory first.
     real_roots: Vec<PathBuf>,
     real_longshore_home: Option<PathBuf>,
+    /// With links resolved.
+    trusted_link_targets: Vec<PathBuf>,
 }
 
 /// What a [`Workspace`] is made of.
@@ -55,6 +61,9 @@ pub struct WorkspaceOptions {
     pub longshore_home: Option<PathBuf>,
     /// Files that file tools refuse.
     pub sensitive: SensitiveFiles,
+    /// Directories, absolute, that links in the workspace may lead to: what is read there through such a link counts as
+    /// inside. Only the user lists them.
+    pub trusted_link_targets: Vec<PathBuf>,
 }
 
 impl Workspace {
@@ -75,8 +84,18 @@ impl Workspace {
         let home = options.home.map(|home| lexical::fold(&home));
         let longshore_home = options.longshore_home.map(|dir| lexical::fold(&dir));
         let real_longshore_home = longshore_home.as_deref().map(real::best_effort);
+        let both = |dir: &Option<PathBuf>| -> Vec<PathBuf> {
+            let written = dir.iter().cloned();
+            written
+                .chain(dir.as_deref().map(real::best_effort))
+                .collect()
+        };
         let mut sensitive = options.sensitive;
-        sensitive.set_places(home.as_deref(), longshore_home.as_deref());
+        sensitive.set_places(&both(&home), &both(&longshore_home));
+        let trusted = options.trusted_link_targets.iter();
+        let trusted_link_targets = trusted
+            .map(|dir| real::best_effort(&lexical::fold(dir)))
+            .collect();
         Self {
             cwd,
             additional_dirs,
@@ -85,6 +104,7 @@ impl Workspace {
             sensitive,
             real_roots,
             real_longshore_home,
+            trusted_link_targets,
         }
     }
 
@@ -105,12 +125,13 @@ impl Workspace {
     pub fn contains(&self, path: &Path) -> bool {
         std::iter::once(&self.cwd)
             .chain(&self.additional_dirs)
-            .any(|root| path.starts_with(root))
+            .any(|root| lexical::is_within(path, root))
     }
 
     /// Whether a path with links resolved lies at or below a root with links resolved.
     pub fn contains_real(&self, path: &Path) -> bool {
-        self.real_roots.iter().any(|root| path.starts_with(root))
+        let mut roots = self.real_roots.iter();
+        roots.any(|root| lexical::is_within(path, root))
     }
 
     /// Whether the path, written or real, is a file that stays closed.
@@ -143,5 +164,7 @@ pub fn in_work_tree(dir: &Path) -> bool {
         .any(|dir| fs::symlink_metadata(&dir.join(".git")).is_ok_and(|meta| !meta.is_symlink()))
 }
 
+#[cfg(test)]
+mod forest_tests;
 #[cfg(test)]
 mod tests;

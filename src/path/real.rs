@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use longshore_protocol::value::tool::Operation;
 
+use super::lexical::is_within;
 use super::{PathError, Workspace, guarded};
 use crate::kernel::access::{Access, FileAccess, RealAccess};
 use crate::os::{blocking, fs};
@@ -120,11 +121,24 @@ impl Workspace {
         accesses: &[Access],
     ) -> Result<Vec<RealAccess>, PathError> {
         let control_dirs = guarded::control_dirs(self);
+        let roots = self.roots_now();
         accesses
             .iter()
             .map(|access| match access {
                 Access::All => Ok(RealAccess::all()),
-                Access::File(file) => self.real_file(access, file, &control_dirs),
+                Access::File(file) => self.real_file(access, file, &roots, &control_dirs),
+            })
+            .collect()
+    }
+
+    /// The real roots; one that is gone is resolved again, since the link to it may lead elsewhere by now.
+    fn roots_now(&self) -> Vec<PathBuf> {
+        let written = std::iter::once(&self.cwd).chain(&self.additional_dirs);
+        let roots = self.real_roots.iter().zip(written);
+        roots
+            .map(|(real, written)| match fs::symlink_metadata(real) {
+                Err(error) if error.is_not_found() => best_effort(written),
+                Ok(_) | Err(_) => real.clone(),
             })
             .collect()
     }
@@ -133,6 +147,7 @@ impl Workspace {
         &self,
         access: &Access,
         file: &FileAccess,
+        roots: &[PathBuf],
         control_dirs: &[PathBuf],
     ) -> Result<RealAccess, PathError> {
         let real = RealPath::of(&file.path)?;
@@ -148,10 +163,17 @@ impl Workspace {
                 target: real.path,
             });
         }
+        let inside = self.contains(&file.path);
+        // A link that stands in the workspace and leads to a place the user listed may be read through, never written.
+        let is_trusted = || {
+            let mut trusted = self.trusted_link_targets.iter();
+            inside && !access.writes() && trusted.any(|dir| is_within(&real.path, dir))
+        };
+        let real_inside = roots.iter().any(|root| is_within(&real.path, root)) || is_trusted();
         Ok(RealAccess {
             access: access.clone(),
-            inside: self.contains(&file.path),
-            real_inside: self.contains_real(&real.path),
+            inside,
+            real_inside,
             crosses_link: real.crosses_link,
             sensitive,
             guarded: guarded::is_guarded(

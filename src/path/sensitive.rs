@@ -5,16 +5,20 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use unicode_normalization::UnicodeNormalization;
+
+use super::fold;
 
 /// Names that look secret and are not.
-const HARMLESS: [&str; 6] = [
+const HARMLESS: [&str; 9] = [
     ".env.example",
     ".env.sample",
     ".env.template",
     "id_rsa.pub",
     "id_ed25519.pub",
     "id_ecdsa.pub",
+    "id_dsa.pub",
+    "id_ed25519_sk.pub",
+    "id_ecdsa_sk.pub",
 ];
 
 /// Names that hold keys or credentials, also when followed by `-`, `_` or an extension of [`KEY_COPIES`].
@@ -35,10 +39,11 @@ const KEY_COPIES: [&str; 10] = [
 ];
 
 /// Further names that hold nothing but secrets.
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 7] = [
     ".env",
     "id_dsa",
     ".netrc",
+    "_netrc",
     ".pgpass",
     ".git-credentials",
     ".pypirc",
@@ -56,13 +61,17 @@ const HOME_SECRETS: [&str; 5] = [
     ".config/gcloud",
 ];
 
+/// Entries of longshore's own directory that are secret, with everything below them.
+const OWN_SECRETS: [&str; 2] = ["credentials", "run/ws-token"];
+
 /// The files that file tools refuse and searches leave out.
 #[derive(Debug, Clone, Default)]
 pub struct SensitiveFiles {
     extra: UserGlobs,
     allow: UserGlobs,
-    home: Option<PathBuf>,
-    credential_store: Option<PathBuf>,
+    /// The home, as it is written and with links resolved, in the common form; likewise the next.
+    homes: Vec<PathBuf>,
+    longshore_homes: Vec<PathBuf>,
 }
 
 /// A glob of the user's that cannot be read; the others stand.
@@ -91,21 +100,23 @@ impl SensitiveFiles {
         let files = Self {
             extra: UserGlobs::new(extra, home, &mut bad),
             allow: UserGlobs::new(allow, home, &mut bad),
-            home: None,
-            credential_store: None,
+            homes: Vec::new(),
+            longshore_homes: Vec::new(),
         };
         (files, bad)
     }
 
-    /// Says where the home and longshore's own files are; both hold secrets at fixed places.
-    pub(super) fn set_places(&mut self, home: Option<&Path>, longshore_home: Option<&Path>) {
-        self.home = home.map(normal);
-        self.credential_store = longshore_home.map(|dir| normal(&dir.join("credentials")));
+    /// Says where the home and longshore's own files are, as written and with links resolved; both hold secrets at fixed
+    /// places.
+    pub(super) fn set_places(&mut self, homes: &[PathBuf], longshore_homes: &[PathBuf]) {
+        let folded = |paths: &[PathBuf]| paths.iter().map(|path| fold::path(path)).collect();
+        self.homes = folded(homes);
+        self.longshore_homes = folded(longshore_homes);
     }
 
     /// Whether this path, absolute and folded, is protected.
     pub fn covers(&self, path: &Path) -> bool {
-        let path = normal(path);
+        let path = fold::path(path);
         if self.allow.matches(&path) {
             return false;
         }
@@ -116,18 +127,17 @@ impl SensitiveFiles {
         if HARMLESS.contains(&name.as_str()) {
             return false;
         }
+        let below = |dirs: &[PathBuf], entries: &[&str]| {
+            let mut entries_of = dirs.iter().filter_map(|dir| path.strip_prefix(dir).ok());
+            entries_of.any(|rest| entries.iter().any(|entry| rest.starts_with(entry)))
+        };
         self.extra.matches(&path)
             || secret_name(&name)
             || in_cloud_dir(&path)
             || in_process_dir(&path)
-            || self
-                .credential_store
-                .as_deref()
-                .is_some_and(|store| path.starts_with(store))
-            || self
-                .home
-                .as_deref()
-                .is_some_and(|home| home_secret(&path, home, &name))
+            || below(&self.longshore_homes, &OWN_SECRETS)
+            || below(&self.homes, &HOME_SECRETS)
+            || self.homes.iter().any(|home| ssh_secret(&path, home, &name))
     }
 }
 
@@ -141,7 +151,7 @@ impl UserGlobs {
                 }
                 _ => glob.clone(),
             };
-            let lower: String = expanded.nfc().flat_map(char::to_lowercase).collect();
+            let lower = fold::text(&expanded);
             match GlobBuilder::new(&lower).literal_separator(true).build() {
                 Ok(glob) if lower.contains('/') => paths.add(glob),
                 Ok(glob) => names.add(glob),
@@ -178,24 +188,17 @@ impl UserGlobs {
     }
 }
 
-/// Composed and lower-cased: a name that a case-insensitive or decomposing file system takes for the same is the same.
-fn normal(path: &Path) -> PathBuf {
-    path.to_string_lossy()
-        .nfc()
-        .flat_map(char::to_lowercase)
-        .collect::<String>()
-        .into()
-}
-
 fn secret_name(name: &str) -> bool {
     if SECRETS.contains(&name) || name.starts_with(".env.") {
         return true;
     }
-    KEYS.iter().any(|key| {
+    let is_key = KEYS.iter().any(|key| {
         name.strip_prefix(key).is_some_and(|rest| {
             rest.is_empty() || rest.starts_with(['-', '_']) || KEY_COPIES.contains(&rest)
         })
-    })
+    });
+    let mut secrets = SECRETS.iter().chain(&KEYS);
+    is_key || secrets.any(|secret| fold::is_short_form(name, secret))
 }
 
 fn in_cloud_dir(path: &Path) -> bool {
@@ -210,24 +213,24 @@ fn in_process_dir(path: &Path) -> bool {
     let Ok(rest) = path.strip_prefix("/proc") else {
         return false;
     };
-    rest.starts_with("self")
-        || rest.starts_with("thread-self")
+    let own = std::process::id().to_string();
+    let mut of_ours = ["self", "thread-self", "kcore", &own].into_iter();
+    of_ours.any(|entry| rest.starts_with(entry))
         || rest
             .file_name()
             .is_some_and(|name| name == "environ" || name == "mem")
 }
 
-fn home_secret(path: &Path, home: &Path, name: &str) -> bool {
-    let Ok(rest) = path.strip_prefix(home) else {
+/// Whatever the secure shell keeps, except what is public.
+fn ssh_secret(path: &Path, home: &Path, name: &str) -> bool {
+    let below_home = path.strip_prefix(home);
+    let Ok(rest) = below_home.and_then(|rest| rest.strip_prefix(".ssh")) else {
         return false;
     };
-    if let Ok(in_ssh) = rest.strip_prefix(".ssh") {
-        let is_public = name == "config"
-            || name == "known_hosts"
-            || Path::new(name)
-                .extension()
-                .is_some_and(|extension| extension == "pub");
-        return !in_ssh.as_os_str().is_empty() && !is_public;
-    }
-    HOME_SECRETS.iter().any(|secret| rest.starts_with(secret))
+    let is_public = name == "config"
+        || name == "known_hosts"
+        || Path::new(name)
+            .extension()
+            .is_some_and(|extension| extension == "pub");
+    !rest.as_os_str().is_empty() && !is_public
 }

@@ -81,8 +81,33 @@ fn protected_names() {
         "/home/u/.gnupg/x/y",
         "/home/u/.config/gcloud/db",
         "/home/u/.longshore/credentials/p.json",
+        "/home/u/.longshore/run/ws-token",
+        "/home/u/.kube/config",
+        "/home/u/.docker/config.json",
+        "/home/u/.config/gh/hosts.yml",
+        "/home/U/.SSH/Deploy",
+        "id_dsa",
+        "id_ecdsa_sk",
+        ".pgpass",
+        ".git-credentials",
+        ".pypirc",
+        "_netrc",
+        // Spellings that some file system takes for the same.
+        ".env.",
+        ".env ",
+        ".env::$DATA",
+        "credentials. .",
+        "deep/.AWS./Credentials",
+        ".e\u{200D}nv",
+        "credential\u{17F}",
+        "ENV~1",
+        "ID_ED2~1",
+        "creden~2",
         "/proc/12/environ",
+        "/proc/12/task/13/mem",
         "/proc/self/maps",
+        "/proc/thread-self/status",
+        "/proc/kcore",
     ];
     for path in protected {
         assert!(workspace.is_sensitive(&workspace.cwd.join(path)), "{path}");
@@ -101,7 +126,13 @@ fn protected_names() {
         "/home/u/.ssh/config",
         "/home/u/.ssh/deploy.pub",
         "/home/u/.longshore/config.toml",
-        "/proc/12/status",
+        "/home/u/.ssh/known_hosts",
+        "/home/u/.ssh",
+        "id_ed25519_sk.pub",
+        "project/.ssh/fixture",
+        "backup~1",
+        "credentials~",
+        "/proc/1/status",
     ];
     for path in open {
         assert!(!workspace.is_sensitive(&workspace.cwd.join(path)), "{path}");
@@ -202,6 +233,66 @@ fn links_are_judged_by_where_they_lead() {
 }
 
 #[test]
+fn protected_places_are_known_by_their_real_paths_too() {
+    let (_dir, base, _) = on_disk();
+    symlink(base.join("out"), base.join("home")).unwrap();
+    let workspace = Workspace::open(WorkspaceOptions {
+        cwd: base.join("ws"),
+        home: Some(base.join("home")),
+        longshore_home: Some(base.join("home/.longshore")),
+        ..WorkspaceOptions::default()
+    });
+    for dir in ["home", "out"] {
+        for secret in [".ssh/deploy", ".gnupg/x", ".longshore/credentials/p"] {
+            let path = base.join(dir).join(secret);
+            assert!(workspace.is_sensitive(&path), "{}", path.display());
+        }
+        assert!(!workspace.is_sensitive(&base.join(dir).join("x")));
+    }
+}
+
+#[test]
+fn links_may_be_read_through_to_where_the_user_says() {
+    let (_dir, base, _) = on_disk();
+    let workspace = Workspace::open(WorkspaceOptions {
+        cwd: base.join("ws"),
+        trusted_link_targets: vec![base.join("out")],
+        ..WorkspaceOptions::default()
+    });
+    symlink(base.join("out"), base.join("ws/shared")).unwrap();
+    symlink(base.join("extra"), base.join("ws/elsewhere")).unwrap();
+    for (access, real_inside) in [
+        (Access::read(base.join("ws/shared/secret.txt")), true),
+        (Access::search(base.join("ws/shared")), true),
+        (Access::write(base.join("ws/shared/secret.txt")), false),
+        (Access::read(base.join("ws/elsewhere/e")), false),
+        (Access::read(base.join("out/secret.txt")), false),
+    ] {
+        let judged = real(&workspace, access.clone()).unwrap();
+        assert_eq!(judged.real_inside, real_inside, "{access:?}");
+    }
+}
+
+#[test]
+fn a_root_that_is_gone_is_resolved_again() {
+    let (_dir, base, _) = on_disk();
+    symlink(base.join("out"), base.join("alias")).unwrap();
+    let workspace = Workspace::of_dir(base.join("alias"));
+    let judge = || {
+        real(&workspace, Access::read(base.join("alias/e")))
+            .unwrap()
+            .real_inside
+    };
+    assert!(judge());
+    // A link that is pointed elsewhere while its old target stays is a link that leads out.
+    disk::remove_file(base.join("alias")).unwrap();
+    symlink(base.join("extra"), base.join("alias")).unwrap();
+    assert!(!judge());
+    disk::remove_dir_all(base.join("out")).unwrap();
+    assert!(judge());
+}
+
+#[test]
 fn a_workspace_behind_a_link_is_inside_both_ways() {
     let (_dir, base, _) = on_disk();
     symlink(base.join("ws"), base.join("alias")).unwrap();
@@ -226,6 +317,9 @@ fn control_directories_and_own_configuration_are_guarded() {
     for (path, read, write) in [
         ("ws/.git", true, true),
         ("ws/sub/.GIT/config", true, true),
+        ("ws/sub/.g\u{200C}it/config", true, true),
+        ("ws/sub/GIT~1/config", true, true),
+        ("ws/sub/.git./config", true, true),
         ("store/hooks/pre-commit", true, true),
         ("store/worktrees/w/HEAD", true, true),
         ("ws/.longshore/config.toml", false, true),

@@ -61,6 +61,7 @@ impl Workplace {
             home: deps.env.home_dir(),
             longshore_home: Some(deps.home.clone()),
             sensitive,
+            trusted_link_targets: config.trusted_link_targets.clone(),
         }));
         let anchors = Anchors::new(&workspace.cwd, workspace.real_cwd(), deps.env.home_dir());
         let (rules, bad_rules) = RuleSet::compile(&config.permission.rules, &anchors);
@@ -82,6 +83,7 @@ impl Workplace {
                 Durability::Kernel
             },
             temps: deps.temps.clone(),
+            must_be_fresh: config.files_freshness,
             image_input: false,
             search: deps.search.clone(),
         };

@@ -149,6 +149,7 @@ mod tests {
             search: Arc::default(),
             durability: Durability::Kernel,
             temps: None,
+            must_be_fresh: crate::config::values::Freshness::Default,
             image_input: false,
         };
         let shell = Shell::new(

@@ -15,6 +15,7 @@
 mod support;
 
 mod acp_clients;
+mod files_safe;
 mod input;
 mod models;
 mod offline;

@@ -77,6 +77,11 @@ pub enum Display {
         /// First changed line in the new text, from 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         line: Option<u32>,
+        /// SHA-256 of the file's bytes before the change, in lower-case hexadecimal: a host that has kept them can offer
+        /// to take the change back. Only in the result of a change that was made to a file that was there, of at most
+        /// 64 MiB.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        old_sha256: Option<String>,
         /// True where hunks were cut.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,

@@ -18,6 +18,7 @@ fn changed(old_text: Option<&str>, new_text: Option<&str>) -> Display {
         old_text: old_text.map(str::to_owned),
         new_text: new_text.map(str::to_owned),
         line: Some(2),
+        old_sha256: None,
         truncated: false,
     }
 }

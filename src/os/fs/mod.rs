@@ -31,7 +31,7 @@ pub use disk::{Disk, Fault, FaultyDisk, Op, RealDisk, write_all};
 pub use error::{FsError, NotDirectory, NotRegular};
 pub use meta::{
     DirEntry, FileKind, FileStamp, is_executable, is_private, kind_of, list_dir, metadata,
-    read_link, real_path, stamp_of, symlink_metadata,
+    read_link, real_path, some_names, stamp_of, symlink_metadata,
 };
 pub use read::{open_read, open_real, read, read_if_present, read_prefix, read_to_string};
 pub use replace::{

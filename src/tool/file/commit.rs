@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 
+use longshore_protocol::value::display::Display;
 use tokio_util::sync::CancellationToken;
 
 use super::FileDeps;
+use super::freshness::{self, Change, Known, Verdict};
 use super::target::{self, Content, Failed, Target};
 use crate::os::blocking;
 use crate::os::fs::{
     Appended, Expect, FileStamp, ReplaceError, ReplaceOptions, Replaced, Spot, append_once,
     atomic_replace,
 };
+use crate::store::blob::BlobId;
 use crate::tool::{ExecCx, Outcome};
 
 /// A call that holds the lock of its file.
@@ -21,6 +24,15 @@ pub(super) struct Commit {
     cancel: CancellationToken,
     /// Where the old content is kept while a file is overwritten in place.
     backups: PathBuf,
+}
+
+/// What the model is to be told of a file besides what was done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nothing.
+    Nothing,
+    /// Its content has changed since the model knew it.
+    Changed,
 }
 
 /// Why an attempt did not come to its end.
@@ -74,6 +86,14 @@ pub(super) async fn under_lock(
     .await
 }
 
+/// Adds to the drawing of a change that was made what the bytes were before.
+pub(super) fn with_pre_image(mut outcome: Outcome, old: &[u8]) -> Outcome {
+    if let Some(Display::Diff { old_sha256, .. }) = &mut outcome.display {
+        *old_sha256 = Some(BlobId::of(old).to_string());
+    }
+    outcome
+}
+
 impl Commit {
     /// Runs an attempt, and once more from the start where the file changed under the first.
     pub(super) fn restart_once(
@@ -90,6 +110,26 @@ impl Commit {
             NotDone::Failed(failed) => failed,
             NotDone::Refused(error) => self.target.write_error(&error),
         })
+    }
+
+    /// Whether the agent knows the file well enough for a change; tells whether the file has changed since it knew it.
+    ///
+    /// # Errors
+    /// It is to be read first, or again.
+    pub(super) fn check_known(&self, change: Change, known: Known) -> Result<Told, Failed> {
+        let shown = &self.target.shown;
+        match freshness::judge(self.deps.must_be_fresh, change, known) {
+            Verdict::Go => Ok(Told::Nothing),
+            Verdict::GoAndTell => Ok(Told::Changed),
+            Verdict::ReadFirst => Err(Failed::new(format!(
+                "{shown} exists and has not been read in this conversation; nothing was written. Read it first, then \
+                 change it."
+            ))),
+            Verdict::ReadAgain => Err(Failed::new(format!(
+                "{shown} was changed since you last read it, and the change could hit what you have not seen; nothing \
+                 was written. Read it again, then change it."
+            ))),
+        }
     }
 
     /// Gives a file that was read new content, and remembers that the agent knows it.
@@ -147,3 +187,7 @@ impl Commit {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

@@ -32,6 +32,7 @@ pub(super) fn of_file(path: &Path, old: Option<&[u8]>, new: &[u8]) -> Display {
         old_text: old.and_then(whole),
         new_text: whole(new),
         line: hunks.line,
+        old_sha256: None,
         truncated: hunks.truncated,
     }
 }
@@ -48,6 +49,7 @@ pub(super) fn of_fragment(path: &Path, old: &str, new: &str) -> Display {
         old_text: None,
         new_text: None,
         line: None,
+        old_sha256: None,
         truncated: hunks.truncated || old_is_cut || new_is_cut,
     }
 }

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::commit::{self, Commit, NotDone};
-use super::freshness::Known;
+use super::commit::{self, Commit, NotDone, Told};
+use super::freshness::Change;
 use super::splice::{self, Replacement, Spliced};
 use super::target::{self, Content, Failed, Target};
 use super::{FileDeps, diff};
@@ -133,17 +133,16 @@ impl EditJob {
         let target = &commit.target;
         let content = target.read()?;
         let known = target.known(&self.deps.freshness, &content);
-        if self.args.replace_all && known == Known::Changed {
-            return Err(Failed::new(format!(
-                "{} was changed since you last read it, so replace_all may hit text you have not seen; nothing was \
-                 changed. Read it again first.",
-                target.shown
-            ))
-            .into());
-        }
+        let change = if self.args.replace_all {
+            Change::EveryPlace
+        } else {
+            Change::OnePlace
+        };
+        let told = commit.check_known(change, known)?;
         let spliced = self.splice(target, &content)?;
         commit.replace(&content, &spliced.bytes)?;
-        Ok(outcome(target, &content, &spliced, known))
+        let outcome = outcome(target, &content, &spliced, told);
+        Ok(commit::with_pre_image(outcome, &content.bytes))
     }
 
     fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Failed> {
@@ -166,7 +165,7 @@ impl EditJob {
 }
 
 /// What to tell about an edit that was made.
-fn outcome(target: &Target, content: &Content, spliced: &Spliced, known: Known) -> Outcome {
+fn outcome(target: &Target, content: &Content, spliced: &Spliced, told: Told) -> Outcome {
     let times = match spliced.n_replaced {
         1 => "1 occurrence".to_owned(),
         n => format!("{n} occurrences"),
@@ -183,7 +182,7 @@ fn outcome(target: &Target, content: &Content, spliced: &Spliced, known: Known) 
         "now at"
     };
     let mut note = String::new();
-    if known == Known::Changed {
+    if told == Told::Changed {
         note.push_str("The file had changed on disk since you last read it; the rest of it may differ from what you know.\n");
     }
     note.push_str("Around the change:\n");

@@ -14,6 +14,7 @@ use super::super::read::Read;
 use super::super::testing::{Bench, failed, note, ok};
 use super::*;
 use crate::os::fs::is_temp_name;
+use crate::store::blob::BlobId;
 
 fn edit_args(path: &str, old: &str, new: &str) -> Value {
     json!({"path": path, "old_string": old, "new_string": new})
@@ -138,7 +139,7 @@ async fn previews_and_results_are_real_diffs() {
     let file: String = (1..=9).map(|n| n.to_string() + "\n").collect();
     bench.put("f", &file);
     let hunks = "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n";
-    let expect = Display::Diff {
+    let mut expect = Display::Diff {
         path: bench.path("f").display().to_string(),
         hunks: hunks.to_owned(),
         added: 1,
@@ -146,6 +147,7 @@ async fn previews_and_results_are_real_diffs() {
         old_text: Some(file.clone()),
         new_text: Some(file.replace('5', "five")),
         line: Some(5),
+        old_sha256: None,
         truncated: false,
     };
     assert_eq!(
@@ -157,6 +159,9 @@ async fn previews_and_results_are_real_diffs() {
     );
     assert_eq!(bench.text("f"), file, "a preview changes nothing");
     let outcome = bench.run(&edit, edit_args("f", "5", "five")).await;
+    if let Display::Diff { old_sha256, .. } = &mut expect {
+        *old_sha256 = Some(BlobId::of(file.as_bytes()).to_string());
+    }
     assert_eq!(outcome.display, Some(expect));
     assert!(
         note(&outcome).contains("Around the change:\n2\t2\n3\t3\n4\t4\n5\tfive\n6\t6\n7\t7\n8\t8")

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::config::values::Freshness as Policy;
 use crate::os::fs::FileStamp;
 
 /// Files by real path, as an agent last read or wrote them.
@@ -33,6 +34,46 @@ pub(super) enum Known {
     Same,
     /// Its content has changed since.
     Changed,
+}
+
+/// A change of a file that exists, as far as it matters what the agent has seen of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// In one place, which the model has quoted: that proves that it knows it.
+    OnePlace,
+    /// In every place that holds a text, seen or not.
+    EveryPlace,
+    /// The whole content.
+    Whole,
+    /// More at the end; nothing is lost.
+    End,
+}
+
+/// Whether a change may be made, and what is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may.
+    Go,
+    /// It may, and the model is told that the file has changed since it knew it.
+    GoAndTell,
+    /// The file is to be read first.
+    ReadFirst,
+    /// The file has changed and is to be read again.
+    ReadAgain,
+}
+
+/// Judges a change of a file that exists and is not empty.
+pub(super) fn judge(policy: Policy, change: Change, known: Known) -> Verdict {
+    match (policy, change, known) {
+        (_, _, Known::Same) | (Policy::Off, _, Known::Never) => Verdict::Go,
+        (Policy::Off, _, Known::Changed) => Verdict::GoAndTell,
+        (Policy::Strict, _, Known::Never) => Verdict::ReadFirst,
+        (Policy::Strict, _, Known::Changed) => Verdict::ReadAgain,
+        (Policy::Default, Change::Whole, Known::Never) => Verdict::ReadFirst,
+        (Policy::Default, _, Known::Never) => Verdict::Go,
+        (Policy::Default, Change::OnePlace | Change::End, Known::Changed) => Verdict::GoAndTell,
+        (Policy::Default, Change::EveryPlace | Change::Whole, Known::Changed) => Verdict::ReadAgain,
+    }
 }
 
 impl Freshness {
@@ -115,6 +156,32 @@ mod tests {
             freshness.compare(path, stamp(4), || hash("abc")),
             Known::Changed
         );
+    }
+
+    #[test]
+    fn what_may_be_changed() {
+        use Change::{End, EveryPlace, OnePlace, Whole};
+        use Verdict::{Go, GoAndTell, ReadAgain, ReadFirst};
+        // By policy: never read, read, changed since.
+        let table = [
+            (Policy::Default, OnePlace, [Go, Go, GoAndTell]),
+            (Policy::Default, EveryPlace, [Go, Go, ReadAgain]),
+            (Policy::Default, Whole, [ReadFirst, Go, ReadAgain]),
+            (Policy::Default, End, [Go, Go, GoAndTell]),
+            (Policy::Strict, OnePlace, [ReadFirst, Go, ReadAgain]),
+            (Policy::Strict, EveryPlace, [ReadFirst, Go, ReadAgain]),
+            (Policy::Strict, Whole, [ReadFirst, Go, ReadAgain]),
+            (Policy::Strict, End, [ReadFirst, Go, ReadAgain]),
+            (Policy::Off, OnePlace, [Go, Go, GoAndTell]),
+            (Policy::Off, EveryPlace, [Go, Go, GoAndTell]),
+            (Policy::Off, Whole, [Go, Go, GoAndTell]),
+            (Policy::Off, End, [Go, Go, GoAndTell]),
+        ];
+        for (policy, change, expected) in table {
+            let got = [Known::Never, Known::Same, Known::Changed]
+                .map(|known| judge(policy, change, known));
+            assert_eq!(got, expected, "{policy:?} {change:?}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub use search::SearchPool;
 
 use std::sync::Arc;
 
+use crate::config::values as config;
 use crate::os::fs::{Durability, TempLog};
 use crate::path::PathError;
 use crate::tool::Refusal;
@@ -37,6 +38,8 @@ use crate::tool::Refusal;
 pub struct FileDeps {
     /// What this agent has seen; one per agent, empty after a resume.
     pub freshness: Arc<Freshness>,
+    /// What must have been read before it is changed.
+    pub must_be_fresh: config::Freshness,
     /// One for the whole process, so that sessions and agents never write one file at the same time.
     pub locks: Arc<FileLocks>,
     /// One for the whole process: all searches share its threads.

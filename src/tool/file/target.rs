@@ -19,6 +19,9 @@ pub(super) const MAX_EDIT_BYTES: u64 = 64 << 20;
 /// Names offered for one that does not exist.
 const MAX_SUGGESTIONS: usize = 3;
 
+/// Names compared for that. Chosen: some milliseconds.
+const MAX_COMPARED: usize = 5000;
+
 /// The one file of a call.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
@@ -237,13 +240,10 @@ impl Target {
         let (Some(dir), Some(name)) = (self.real().parent(), self.real().file_name()) else {
             return String::new();
         };
-        let Ok(entries) = fs::list_dir(dir) else {
+        let Ok(names) = fs::some_names(dir, MAX_COMPARED) else {
             return String::new();
         };
-        let names: Vec<_> = entries
-            .iter()
-            .filter_map(|entry| entry.name.to_str())
-            .collect();
+        let names: Vec<_> = names.iter().filter_map(|name| name.to_str()).collect();
         let near = nearest(&name.to_string_lossy(), names, MAX_SUGGESTIONS);
         if near.is_empty() {
             return String::new();

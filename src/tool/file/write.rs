@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::commit::{self, Commit, NotDone};
-use super::freshness::Known;
+use super::commit::{self, Commit, NotDone, Told};
+use super::freshness::{Change, Known};
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
 use super::text::{self, BOM, Style, Utf16};
 use super::{FileDeps, diff};
@@ -169,7 +169,11 @@ impl WriteJob {
                 let new = [&old.bytes, self.args.content.as_bytes()].concat();
                 let hash = Some(self.deps.freshness.hash(&new));
                 let outcome = self.append(commit, &old.spot, old.stamp, known, hash)?;
-                Ok(outcome.with_display(diff::of_file(target.declared(), Some(&old.bytes), &new)))
+                let display = diff::of_file(target.declared(), Some(&old.bytes), &new);
+                Ok(commit::with_pre_image(
+                    outcome.with_display(display),
+                    &old.bytes,
+                ))
             }
             (Existing::Large(spot, stamp), Mode::Append) => {
                 let known = self.deps.freshness.compare(target.real(), stamp, || None);
@@ -218,12 +222,14 @@ impl WriteJob {
                 target.shown
             )));
         }
+        let mut notes = prepared.notes;
         if !old.bytes.is_empty() {
-            check_seen(target, known)?;
+            notes.extend(told_note(commit.check_known(Change::Whole, known)?));
         }
         commit.replace(old, &prepared.bytes)?;
         let display = diff::of_file(target.declared(), Some(&old.bytes), &prepared.bytes);
-        Ok(done("Wrote", prepared.bytes.len(), target, &prepared.notes).with_display(display))
+        let outcome = done("Wrote", prepared.bytes.len(), target, &notes).with_display(display);
+        Ok(commit::with_pre_image(outcome, &old.bytes))
     }
 
     fn overwrite_large(
@@ -234,10 +240,11 @@ impl WriteJob {
     ) -> Result<Outcome, NotDone> {
         let target = &commit.target;
         let known = self.deps.freshness.compare(target.real(), stamp, || None);
-        check_seen(target, known)?;
+        let told = commit.check_known(Change::Whole, known)?;
         let bytes = self.args.content.as_bytes();
         commit.put(spot, bytes, Expect::Same(stamp))?;
-        Ok(done("Wrote", bytes.len(), target, &[]))
+        let notes: Vec<_> = told_note(told).into_iter().collect();
+        Ok(done("Wrote", bytes.len(), target, &notes))
     }
 
     fn append(
@@ -249,11 +256,9 @@ impl WriteJob {
         hash: Option<u64>,
     ) -> Result<Outcome, NotDone> {
         let bytes = self.args.content.as_bytes();
+        let told = commit.check_known(Change::End, known)?;
         commit.append(spot, bytes, old, hash)?;
-        let mut notes = Vec::new();
-        if known == Known::Changed {
-            notes.push("The file had changed on disk since you last read it.".to_owned());
-        }
+        let notes: Vec<_> = told_note(told).into_iter().collect();
         Ok(done("Appended", bytes.len(), &commit.target, &notes))
     }
 
@@ -312,18 +317,10 @@ fn existing(target: &Target) -> Result<Existing, Failed> {
     }
 }
 
-/// Content the model has not seen is not thrown away.
-fn check_seen(target: &Target, known: Known) -> Result<(), Failed> {
-    match known {
-        Known::Same => Ok(()),
-        Known::Never => Err(Failed::new(format!(
-            "{} exists and has not been read in this conversation; nothing was written. Read it first, then write it.",
-            target.shown
-        ))),
-        Known::Changed => Err(Failed::new(format!(
-            "{} was changed since you last read it; nothing was written. Read it again, then write it.",
-            target.shown
-        ))),
+fn told_note(told: Told) -> Option<String> {
+    match told {
+        Told::Nothing => None,
+        Told::Changed => Some("The file had changed on disk since you last read it.".to_owned()),
     }
 }
 
