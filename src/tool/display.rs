@@ -50,6 +50,7 @@ pub fn capped(display: Display) -> Display {
             old_text,
             new_text,
             line,
+            old_sha256,
             truncated,
         } => Display::Diff {
             path,
@@ -60,6 +61,7 @@ pub fn capped(display: Display) -> Display {
             old_text,
             new_text,
             line,
+            old_sha256,
         },
         Display::Search { query, path, glob } => Display::Search {
             query: cut(query),
