@@ -45,8 +45,14 @@ impl RealPath {
         }
         let mut n_links = 0;
         let mut exists = true;
+        // What `real.path` names is known to be no directory: the system goes nowhere from there, not even up.
+        let mut is_file = false;
         while let Some((name, from_link)) = left.pop_front() {
             if name == ".." {
+                // Steps up come from links only.
+                real.dangling |= is_file;
+                exists &= !is_file;
+                is_file = false;
                 real.path.pop();
                 continue;
             }
@@ -70,7 +76,10 @@ impl RealPath {
                     }
                     push_front(&mut left, &target, true);
                 }
-                Ok(_) => real.path = next,
+                Ok(meta) => {
+                    is_file = !meta.is_dir();
+                    real.path = next;
+                }
                 // Whether it is missing or hidden from us, nothing below it can be a link that we would follow.
                 Err(_) => {
                     exists = false;

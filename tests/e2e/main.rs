@@ -15,7 +15,6 @@
 mod support;
 
 mod acp_clients;
-mod files_safe;
 mod input;
 mod models;
 mod offline;

@@ -83,7 +83,7 @@ async fn what_must_have_been_read_is_the_users_choice() {
             }
             bench.put("f", "a\n");
             ok(&bench.run(&read, json!({"path": "f"})).await);
-            bench.put("f", "a and more\n");
+            bench.put("f", "a\nmore\n");
             let outcome = bench.run(tool, args.clone()).await;
             assert_eq!(
                 outcome.is_error,
@@ -92,7 +92,7 @@ async fn what_must_have_been_read_is_the_users_choice() {
             );
             if outcome.is_error {
                 assert!(failed(&outcome).contains("Read it again"));
-                assert_eq!(bench.text("f"), "a and more\n");
+                assert_eq!(bench.text("f"), "a\nmore\n");
             } else {
                 assert!(
                     note(&outcome).contains("had changed"),
