@@ -25,6 +25,7 @@ use super::index::Use;
 use super::journal::write::Journal;
 use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
+use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
@@ -75,6 +76,8 @@ pub(super) struct Actor {
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
+    /// What the model is to be told outside the turns that hosts begin.
+    pub(super) wakes: Wakes,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// What is not noted yet.
@@ -108,9 +111,11 @@ impl Actor {
         board.set_todos(agent.todos.clone());
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
+        let (door, wakes) = WakeDoor::new();
         let handle = SessionHandle {
             id: id.clone(),
             inbox: sender.clone(),
+            door,
         };
         let actor = Self {
             deps: deps.clone(),
@@ -128,6 +133,7 @@ impl Actor {
             freshness: Arc::default(),
             workplace: None,
             turns: Turns::default(),
+            wakes,
             notes: TaskTracker::new(),
             unnoted: Arc::default(),
             note_at: None,
@@ -144,22 +150,28 @@ impl Actor {
         handle
     }
 
-    /// Runs until the session is closed.
+    /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
-        while !self.turns.may_close() {
+        loop {
+            let (due, note_at) = (self.wakes.due(), self.note_at);
             tokio::select! {
                 biased;
                 command = self.inbox.recv() => match command {
                     Some(command) => self.take(command).await,
                     None => break,
                 },
-                () = at(self.note_at) => self.note(),
+                Some(knock) = self.wakes.door.recv() => self.knocked(knock),
+                () = Wakes::gathered(due) => self.gather_over().await,
+                () = at(note_at) => self.note(),
+            }
+            if self.turns.may_close() {
+                break;
             }
         }
         self.close().await;
     }
 
-    async fn take(&mut self, command: Command) {
+    pub(super) async fn take(&mut self, command: Command) {
         match command {
             Command::Start {
                 input,
@@ -253,6 +265,8 @@ impl Actor {
         }
         super::apply(&mut self.session, changes);
         self.note_soon();
+        // There may be a usable model now.
+        self.wakes.look();
         Ok(self.view().session)
     }
 

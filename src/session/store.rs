@@ -339,9 +339,8 @@ fn journal_bytes(dir: &Path) -> Option<u64> {
 pub(super) fn prompts(dir: &Path) -> Vec<String> {
     let mut prompts = Vec::new();
     let read = each(dir, 0, &mut Damage::default(), |entry| {
-        if let Fact::Event(
-            DomainEvent::TurnStarted { input, .. } | DomainEvent::TurnSteered { input, .. },
-        ) = &entry.fact
+        if let Fact::Event(DomainEvent::TurnStarted { origin, input, .. }) = &entry.fact
+            && origin.is_from_host()
         {
             prompts.push(super::prompt(input));
         }
@@ -373,9 +372,17 @@ impl Facts {
                 self.told.insert(warning.message.clone());
             }
             DomainEvent::TurnQueued { turn, .. } => self.numbered(turn),
-            DomainEvent::TurnStarted { turn, input, .. } => {
+            DomainEvent::TurnStarted {
+                turn,
+                origin,
+                input,
+                wakes: _,
+            } => {
                 self.numbered(turn);
                 self.turns += 1;
+                if !origin.is_from_host() {
+                    return;
+                }
                 let text = super::summary(input);
                 self.first.get_or_insert_with(|| text.clone());
                 self.last = Some(text);
