@@ -20,7 +20,7 @@ use longshore_protocol::value::session::{Session, Status};
 use serde::{Deserialize, Serialize};
 
 use super::list::{ListFilter, Place, page_limit, write_cursor};
-use super::store::{self, Store};
+use super::store;
 use crate::kernel::time::Timestamp;
 use crate::os::fs::{self, FileKind};
 use crate::os::lock::FileLock;
@@ -183,7 +183,6 @@ impl Index {
     /// now. Blocking.
     pub(super) fn page(
         &self,
-        store: &Store,
         loaded: &HashMap<SessionId, Session>,
         filter: &ListFilter,
         start: Option<&Place>,
@@ -217,7 +216,7 @@ impl Index {
         }
         let rebuilt: Vec<Session> = unknown
             .iter()
-            .filter_map(|(id, dir)| self.rebuild(store, id, dir))
+            .filter_map(|(id, dir)| self.rebuild(id, dir))
             .collect();
         rows.extend(rebuilt.iter().map(Row::of));
         let page = self.choose(rows, filter, start);
@@ -228,8 +227,8 @@ impl Index {
     }
 
     /// What is known from a session itself.
-    fn rebuild(&self, store: &Store, id: &SessionId, dir: &Path) -> Option<Session> {
-        let session = store.cached(id, dir)?;
+    fn rebuild(&self, id: &SessionId, dir: &Path) -> Option<Session> {
+        let session = store::cached(id, dir)?;
         let prompts = store::prompts(dir);
         self.note(&session, Use::Closed, &prompts);
         Some(session)

@@ -103,12 +103,7 @@ impl Sessions {
             }
         }
         let (store, now) = (self.deps.store.clone(), self.deps.clock.now());
-        Ok(blocking::run(move || {
-            store
-                .index
-                .page(&store, &loaded, &filter, start.as_ref(), now)
-        })
-        .await)
+        Ok(blocking::run(move || store.index.page(&loaded, &filter, start.as_ref(), now)).await)
     }
 
     /// A session as it is, without loading it.

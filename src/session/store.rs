@@ -153,37 +153,6 @@ impl Store {
         self.index.note(session, state, prompts);
     }
 
-    /// A stored session as its cache says; as its journal says where the cache is missing, damaged or older. Blocking.
-    pub(super) fn cached(&self, id: &SessionId, dir: &Path) -> Option<Session> {
-        if let Some(cache) = read_cache(id, dir)
-            && cache
-                .journal_bytes
-                .is_some_and(|bytes| Some(bytes) == journal_bytes(dir))
-        {
-            return Some(Session {
-                status: Status::Closed,
-                ..cache.session
-            });
-        }
-        if !is_session(dir) {
-            return None;
-        }
-        match load(id, dir) {
-            Ok(loaded) => {
-                let session = Session {
-                    status: Status::Closed,
-                    ..loaded.session
-                };
-                save_cache(dir, &session);
-                Some(session)
-            }
-            Err(fault) => {
-                tracing::warn!(session = %id, %fault, "session could not be read");
-                None
-            }
-        }
-    }
-
     fn journal(&self, id: &SessionId) -> Option<Arc<Journal>> {
         self.open
             .lock()
@@ -263,6 +232,37 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
         next_turn,
         damage,
     })
+}
+
+/// A stored session as its cache says; as its journal says where the cache is missing, damaged or older. Blocking.
+pub(super) fn cached(id: &SessionId, dir: &Path) -> Option<Session> {
+    if let Some(cache) = read_cache(id, dir)
+        && cache
+            .journal_bytes
+            .is_some_and(|bytes| Some(bytes) == journal_bytes(dir))
+    {
+        return Some(Session {
+            status: Status::Closed,
+            ..cache.session
+        });
+    }
+    if !is_session(dir) {
+        return None;
+    }
+    match load(id, dir) {
+        Ok(loaded) => {
+            let session = Session {
+                status: Status::Closed,
+                ..loaded.session
+            };
+            save_cache(dir, &session);
+            Some(session)
+        }
+        Err(fault) => {
+            tracing::warn!(session = %id, %fault, "session could not be read");
+            None
+        }
+    }
 }
 
 /// Takes the lock of a session for as long as the result lives. Blocking.
