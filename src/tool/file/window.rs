@@ -10,7 +10,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use tokio_util::sync::CancellationToken;
 
-use super::text::{Endings, NotText, Style, TextCheck};
+use super::text::check::{NotText, TextCheck};
+use super::text::endings::{Endings, Style};
 
 const CHUNK: usize = 64 << 10;
 
@@ -459,7 +460,7 @@ fn render(lines: &mut Lines, style: Style, limits: Limits, from_end: bool) -> Wi
         Box::new(numbered.iter())
     };
     for (number, raw) in ordered {
-        let (content, is_cut) = render_line(raw, mixed);
+        let (content, is_cut) = render_line(raw, style);
         let line = format!("{number}\t{content}");
         let joined = line.len() + usize::from(!rendered.is_empty());
         if n_bytes + joined > limits.text_bytes && !rendered.is_empty() {
@@ -489,23 +490,19 @@ fn render(lines: &mut Lines, style: Style, limits: Limits, from_end: bool) -> Wi
 }
 
 /// The line as the model sees it, and whether it was cut.
-fn render_line(raw: &Raw, mixed: bool) -> (String, bool) {
+fn render_line(raw: &Raw, style: Style) -> (String, bool) {
     // Only where the kept part ends can a character be broken: the whole was judged to be text.
     let valid = match std::str::from_utf8(&raw.bytes) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&raw.bytes[..error.valid_up_to()]).unwrap_or_default(),
     };
-    let content = if mixed {
-        valid.replace('\r', "\\r")
-    } else {
-        valid
-            .strip_suffix('\r')
-            .filter(|_| !raw.is_longer)
-            .unwrap_or(valid)
-            .to_owned()
+    // Where a line goes on, the `\r` at the end of what is kept is not its last.
+    let content = match style {
+        Style::Crlf if raw.is_longer => valid.into(),
+        style => style.show(valid),
     };
     if !raw.is_longer && content.chars().count() <= LINE_CHARS {
-        return (content, false);
+        return (content.into_owned(), false);
     }
     let mut cut: String = content.chars().take(LINE_CHARS - DOTS.len()).collect();
     cut.push_str(DOTS);
