@@ -18,6 +18,18 @@ const MIN_EVIDENCE_BYTES: usize = 4;
 /// Bytes that are looked at for a guess: enough to be sure, and few enough to be quick.
 const GUESS_BYTES: usize = 256 << 10;
 
+/// Letters beyond ASCII, signs included, below which a text of an alphabet is not recognised.
+const MIN_GOOD_LETTERS: usize = 3;
+
+/// Encodings of two bytes for a character.
+const WIDE: [&Encoding; 6] = [GBK, GB18030, BIG5, EUC_JP, EUC_KR, SHIFT_JIS];
+
+/// Characters by which it is judged whether they are common ones.
+const COMMON_SAMPLE: usize = 2000;
+
+/// Common ones among a hundred that there must be.
+const MIN_COMMON_PERCENT: usize = 70;
+
 /// Characters beyond ASCII among a hundred that must be where such characters are expected.
 const MIN_PLAUSIBLE_PERCENT: usize = 90;
 
@@ -92,7 +104,11 @@ pub(super) fn encode(encoding: &'static Encoding, text: &str) -> Result<Vec<u8>,
     }
 }
 
-/// Most of what is beyond ASCII is UTF-8 after all: a file with bad bytes in it, not one in another encoding.
+/// How many bytes of UTF-8 characters there are for a bad one in a file that is UTF-8 with bad bytes in it. In other
+/// encodings some characters look like UTF-8 too, but fewer.
+const DAMAGED_UTF8_RATIO: usize = 3;
+
+/// What is beyond ASCII is mostly UTF-8: a file with bad bytes in it, not one in another encoding.
 fn is_damaged_utf8(bytes: &[u8]) -> bool {
     let (mut n_good, mut n_bad) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -103,38 +119,72 @@ fn is_damaged_utf8(bytes: &[u8]) -> bool {
             .count();
         n_bad += chunk.invalid().len();
     }
-    n_good >= n_bad
+    n_good >= n_bad * DAMAGED_UTF8_RATIO
 }
 
 /// Characters beyond ASCII are those of a text in the encoding, at places where they occur.
 fn is_plausible(encoding: &'static Encoding, text: &str) -> bool {
-    let is_wide = [GBK, GB18030, BIG5, EUC_JP, EUC_KR, SHIFT_JIS].contains(&encoding);
+    if WIDE.contains(&encoding) {
+        return is_plausible_east_asian(encoding, text);
+    }
     let (mut n_all, mut n_good) = (0, 0);
     let mut before = ' ';
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        if !c.is_ascii() {
-            let after = chars.peek().copied().unwrap_or(' ');
+        let after = chars.peek().copied().unwrap_or(' ');
+        // A letter that is a word by itself says nothing: some are words, none is a bad sign.
+        let is_alone = before.is_whitespace() && after.is_whitespace();
+        if !c.is_ascii() && !is_alone {
             n_all += 1;
-            n_good += usize::from(if is_wide {
-                is_east_asian(c) || is_symbol(c)
-            } else {
-                is_symbol(c) || is_letter_in_place(before, c, after)
-            });
+            n_good += usize::from(is_symbol(c) || is_letter_in_place(before, c, after));
         }
         before = c;
     }
+    n_good >= MIN_GOOD_LETTERS && n_good * 100 >= n_all * MIN_PLAUSIBLE_PERCENT
+}
+
+fn is_plausible_east_asian(encoding: &'static Encoding, text: &str) -> bool {
+    let (mut n_all, mut n_good, mut n_common) = (0, 0, 0);
+    for c in text.chars().filter(|c| !c.is_ascii()) {
+        n_all += 1;
+        n_good += usize::from(is_east_asian(c) || is_symbol(c));
+        n_common += usize::from(n_all <= COMMON_SAMPLE && is_common(encoding, c));
+    }
     n_good * 100 >= n_all * MIN_PLAUSIBLE_PERCENT
+        && n_common * 100 >= n_all.min(COMMON_SAMPLE) * MIN_COMMON_PERCENT
+}
+
+/// Each of these standards has its signs and syllables in a few rows and its characters in the order of how common they
+/// are; bytes that mean something else fall anywhere.
+fn is_common(encoding: &'static Encoding, c: char) -> bool {
+    let Ok(bytes) = encode(encoding, c.encode_utf8(&mut [0; 4])) else {
+        return false;
+    };
+    let &[first, second] = bytes.as_slice() else {
+        return false;
+    };
+    match encoding {
+        e if e == GBK || e == GB18030 => {
+            matches!(first, 0xA1..=0xA3 | 0xB0..=0xD7) && second >= 0xA1
+        }
+        e if e == BIG5 => matches!(first, 0xA1..=0xC6),
+        e if e == EUC_KR => matches!(first, 0xA1..=0xA3 | 0xB0..=0xC8) && second >= 0xA1,
+        e if e == EUC_JP => matches!(first, 0xA1..=0xA5 | 0xB0..=0xCF),
+        _ => matches!(first, 0x81..=0x83 | 0x88..=0x97),
+    }
 }
 
 /// A letter of an alphabet with upper and lower case, in a word of its own alphabet; other letters anywhere.
 fn is_letter_in_place(before: char, c: char, after: char) -> bool {
     if !is_latin(c) {
-        return c.is_alphabetic() || is_mark(c);
+        return is_mark(c) || c.is_alphabetic() && is_cased(before, c);
     }
-    // A capital behind a small letter is no word, and neither are three of these letters in a row.
-    let in_word = before.is_ascii_alphabetic() || after.is_ascii_alphabetic();
-    in_word && !(before.is_lowercase() && c.is_uppercase())
+    (before.is_ascii_alphabetic() || after.is_ascii_alphabetic()) && is_cased(before, c)
+}
+
+/// No capital behind a small letter.
+fn is_cased(before: char, c: char) -> bool {
+    !(before.is_lowercase() && c.is_uppercase())
 }
 
 /// Letters beyond ASCII of the Latin alphabet.
@@ -161,7 +211,7 @@ fn is_east_asian(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use encoding_rs::{KOI8_R, WINDOWS_1250, WINDOWS_1251, WINDOWS_1252, WINDOWS_1253};
+    use encoding_rs::{KOI8_U, WINDOWS_1250, WINDOWS_1251, WINDOWS_1252, WINDOWS_1253};
 
     use super::*;
 
@@ -189,7 +239,7 @@ mod tests {
                 "L'\u{e9}t\u{e9}, la for\u{ea}t \u{e9}tait tr\u{e8}s calme \u{e0} No\u{eb}l\n",
             ),
             (WINDOWS_1251, "# Привет, это комментарий\nx = 1\n"),
-            (KOI8_R, "# Привет, это комментарий\nx = 1\n"),
+            (KOI8_U, "# Привет, это комментарий\nx = 1\n"),
             (WINDOWS_1250, "Příliš žluťoučký kůň úpěl ďábelské ódy\n"),
             (WINDOWS_1253, "# Αυτό είναι ένα σχόλιο στα ελληνικά\n"),
         ] {
