@@ -248,7 +248,7 @@ fn apply(old: &str, hunks: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// The hunks, applied to the old text, give the new one.
     #[test]

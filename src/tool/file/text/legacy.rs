@@ -21,6 +21,9 @@ const GUESS_BYTES: usize = 256 << 10;
 /// Letters beyond ASCII, signs included, below which a text of an alphabet is not recognised.
 const MIN_GOOD_LETTERS: usize = 3;
 
+/// Letters beyond ASCII in a row that a word of the Latin alphabet has at most.
+const MAX_RUN: usize = 4;
+
 /// Encodings of two bytes for a character.
 const WIDE: [&Encoding; 6] = [GBK, GB18030, BIG5, EUC_JP, EUC_KR, SHIFT_JIS];
 
@@ -128,19 +131,55 @@ fn is_plausible(encoding: &'static Encoding, text: &str) -> bool {
         return is_plausible_east_asian(encoding, text);
     }
     let (mut n_all, mut n_good) = (0, 0);
+    let mut run = Run::default();
     let mut before = ' ';
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let after = chars.peek().copied().unwrap_or(' ');
-        // A letter that is a word by itself says nothing: some are words, none is a bad sign.
-        let is_alone = before.is_whitespace() && after.is_whitespace();
-        if !c.is_ascii() && !is_alone {
-            n_all += 1;
-            n_good += usize::from(is_symbol(c) || is_letter_in_place(before, c, after));
+    // The space ends the last run.
+    for c in text.chars().chain([' ']) {
+        if is_latin(c) {
+            run.push(before, c);
+        } else {
+            let (n, is_good) = run.end(c);
+            n_all += n;
+            n_good += if is_good { n } else { 0 };
+            if !c.is_ascii() {
+                n_all += 1;
+                n_good += usize::from(
+                    is_symbol(c) || is_mark(c) || c.is_alphabetic() && is_cased(before, c),
+                );
+            }
         }
         before = c;
     }
     n_good >= MIN_GOOD_LETTERS && n_good * 100 >= n_all * MIN_PLAUSIBLE_PERCENT
+}
+
+/// Letters beyond ASCII of the Latin alphabet in a row.
+#[derive(Default)]
+struct Run {
+    n: usize,
+    before: char,
+    is_miscased: bool,
+}
+
+impl Run {
+    fn push(&mut self, before: char, c: char) {
+        if self.n == 0 {
+            self.before = before;
+        }
+        self.n += 1;
+        self.is_miscased |= !is_cased(before, c);
+    }
+
+    /// How many letters count, and whether they are part of a word: few in a row, beside plain ones. One that is a word
+    /// by itself says nothing.
+    fn end(&mut self, after: char) -> (usize, bool) {
+        let run = std::mem::take(self);
+        if run.n == 1 && run.before.is_whitespace() && after.is_whitespace() {
+            return (0, true);
+        }
+        let in_word = run.before.is_ascii_alphabetic() || after.is_ascii_alphabetic();
+        (run.n, in_word && run.n <= MAX_RUN && !run.is_miscased)
+    }
 }
 
 fn is_plausible_east_asian(encoding: &'static Encoding, text: &str) -> bool {
@@ -172,14 +211,6 @@ fn is_common(encoding: &'static Encoding, c: char) -> bool {
         e if e == EUC_JP => matches!(first, 0xA1..=0xA5 | 0xB0..=0xCF),
         _ => matches!(first, 0x81..=0x83 | 0x88..=0x97),
     }
-}
-
-/// A letter of an alphabet with upper and lower case, in a word of its own alphabet; other letters anywhere.
-fn is_letter_in_place(before: char, c: char, after: char) -> bool {
-    if !is_latin(c) {
-        return is_mark(c) || c.is_alphabetic() && is_cased(before, c);
-    }
-    (before.is_ascii_alphabetic() || after.is_ascii_alphabetic()) && is_cased(before, c)
 }
 
 /// No capital behind a small letter.

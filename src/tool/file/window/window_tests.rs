@@ -363,7 +363,7 @@ mod oracle {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(3_000))]
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
         fn windows(
