@@ -200,7 +200,9 @@ fn an_edit_is_asked_for_and_shown_as_a_diff_of_the_file() {
     // Outside of any git work tree, so that it has to be asked for.
     let dir = scratch.root().join("plain");
     fs::create_dir(&dir).unwrap();
-    let lines: String = (1..=9).map(|n| format!("line {n}\r\n")).collect();
+    let lines: String = (1..=9)
+        .map(|n| "line ".to_owned() + &n.to_string() + "\r\n")
+        .collect();
     fs::write(dir.join("f.txt"), &lines).unwrap();
     script(
         &scratch,
