@@ -18,7 +18,7 @@ use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
-use crate::os::fs::{Expect, ReplaceError, ReplaceOptions, atomic_replace};
+use crate::os::fs::{self, Expect, ReplaceError, ReplaceOptions, atomic_replace};
 use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
 
 /// What the model gives.
@@ -107,7 +107,7 @@ impl EditJob {
 
     /// The change as it would be made now.
     fn draw(&self, target: &Target) -> Display {
-        let drawn = target.read().and_then(|content| {
+        let drawn = read(target).and_then(|content| {
             let spliced = self.splice(target, &content)?;
             Ok(diff::of_edit(target.declared(), &spliced))
         });
@@ -157,7 +157,7 @@ impl EditJob {
     ) -> Result<Result<Outcome, ReplaceError>, Failed> {
         let freshness = &self.deps.freshness;
         target.check_unmoved()?;
-        let content = target.read()?;
+        let content = read(target)?;
         let known = target.known(freshness, &content);
         if self.args.replace_all && known == Known::Changed {
             return Err(Failed::new(format!(
@@ -204,6 +204,16 @@ impl EditJob {
         )
         .map_err(|error| Failed::new(error.message(&target.shown)))
     }
+}
+
+/// The file to edit; one that is not there is not made here.
+fn read(target: &Target) -> Result<Content, Failed> {
+    target.read().map_err(|mut failed| {
+        if fs::kind_of(target.real()).is_none() {
+            failed.message.push_str(" To make a new file, use Write.");
+        }
+        failed
+    })
 }
 
 /// What to tell about an edit that was made.
