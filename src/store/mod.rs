@@ -11,3 +11,4 @@ pub mod append_log;
 pub mod atomic_file;
 pub mod blob;
 pub mod cleanup;
+pub mod shared_log;

@@ -8,6 +8,7 @@
 //! protected files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
 
 mod commit;
+mod diagnose;
 mod diff;
 pub mod edit;
 mod freshness;

@@ -1,6 +1,5 @@
 //! Write: a whole file, or more at the end of one.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use serde_json::Value;
 use super::commit::{self, Commit, NotDone, Told};
 use super::freshness::{Change, Known};
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
-use super::text::{self, BOM, Style, Utf16};
+use super::text::conform::{self, Conformed};
 use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
@@ -111,12 +110,6 @@ enum Existing {
     Large(Spot, FileStamp),
 }
 
-/// What is to be written over a content, and what to tell about it.
-struct Prepared<'a> {
-    bytes: Cow<'a, [u8]>,
-    notes: Vec<String>,
-}
-
 impl WriteJob {
     fn preview(self: Arc<Self>) -> Preview {
         Box::new(move |accesses: Vec<RealAccess>| {
@@ -134,7 +127,15 @@ impl WriteJob {
             Ok(Existing::Content(old)) => {
                 let new = match self.args.mode {
                     Mode::Overwrite => self.prepare(&old.bytes).bytes.into_owned(),
-                    Mode::Append => [&old.bytes, self.args.content.as_bytes()].concat(),
+                    Mode::Append => match self.addition(target, &old.bytes) {
+                        Ok(added) => [&old.bytes, added.bytes.as_ref()].concat(),
+                        Err(failed) => {
+                            return Some(Display::Error {
+                                message: failed.message,
+                                code: None,
+                            });
+                        }
+                    },
                 };
                 Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
             }
@@ -166,18 +167,18 @@ impl WriteJob {
             }
             (Existing::Content(old), Mode::Append) => {
                 let known = target.known(&self.deps.freshness, &old);
-                let new = [&old.bytes, self.args.content.as_bytes()].concat();
+                let added = self.addition(target, &old.bytes)?;
+                let new = [&old.bytes, added.bytes.as_ref()].concat();
                 let hash = Some(self.deps.freshness.hash(&new));
-                let outcome = self.append(commit, &old.spot, old.stamp, known, hash)?;
+                let outcome = self.append(commit, &old.spot, old.stamp, &added, known, hash)?;
                 let display = diff::of_file(target.declared(), Some(&old.bytes), &new);
-                Ok(commit::with_pre_image(
-                    outcome.with_display(display),
-                    &old.bytes,
-                ))
+                let outcome = outcome.with_display(display);
+                Ok(commit::with_pre_image(outcome, &old.bytes))
             }
             (Existing::Large(spot, stamp), Mode::Append) => {
                 let known = self.deps.freshness.compare(target.real(), stamp, || None);
-                self.append(commit, &spot, stamp, known, None)
+                let added = Conformed::as_is(&self.args.content);
+                self.append(commit, &spot, stamp, &added, known, None)
             }
         }
     }
@@ -252,44 +253,27 @@ impl WriteJob {
         commit: &Commit,
         spot: &Spot,
         old: FileStamp,
+        added: &Conformed<'_>,
         known: Known,
         hash: Option<u64>,
     ) -> Result<Outcome, NotDone> {
-        let bytes = self.args.content.as_bytes();
         let told = commit.check_known(Change::End, known)?;
+        let bytes = added.bytes.as_ref();
         commit.append(spot, bytes, old, hash)?;
-        let notes: Vec<_> = told_note(told).into_iter().collect();
+        let mut notes = added.notes.clone();
+        notes.extend(told_note(told));
         Ok(done("Appended", bytes.len(), &commit.target, &notes))
     }
 
-    /// The content in the form of the file it replaces: its byte-order mark, and its CRLF where the new text leaves the
-    /// ending open.
-    fn prepare(&self, old: &[u8]) -> Prepared<'_> {
-        let content = self.args.content.as_bytes();
-        let mut notes = Vec::new();
-        if let Some(encoding) = Utf16::sniff(old) {
-            notes.push(format!(
-                "The file was {} text; it is UTF-8 now.",
-                encoding.name()
-            ));
-            return Prepared {
-                bytes: content.into(),
-                notes,
-            };
-        }
-        let mut bytes = Cow::Borrowed(content);
-        let open_ending = content.contains(&b'\n') && !content.contains(&b'\r');
-        if open_ending && text::style_of(old) == Style::Crlf {
-            notes.push(
-                "The file's lines end in CRLF; the new content was written with CRLF too."
-                    .to_owned(),
-            );
-            bytes = self.args.content.replace('\n', "\r\n").into_bytes().into();
-        }
-        if old.starts_with(BOM) && !bytes.starts_with(BOM) {
-            bytes = [BOM, &bytes].concat().into();
-        }
-        Prepared { bytes, notes }
+    /// The content in the form of the file it replaces.
+    fn prepare(&self, old: &[u8]) -> Conformed<'_> {
+        conform::replacing(old, &self.args.content)
+    }
+
+    /// What is added to the end of a file, in its encoding.
+    fn addition(&self, target: &Target, old: &[u8]) -> Result<Conformed<'_>, Failed> {
+        conform::appending(old, &self.args.content)
+            .map_err(|error| Failed::new(error.message(&target.shown)))
     }
 }
 
