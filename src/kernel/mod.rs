@@ -11,4 +11,5 @@ pub mod limits;
 pub mod message;
 pub mod port;
 pub mod rule;
+pub mod task;
 pub mod time;
