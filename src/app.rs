@@ -10,6 +10,7 @@ use longshore_protocol::method::host::ServerInfo;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::TaskSlots;
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
@@ -17,7 +18,7 @@ use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
-use crate::kernel::limits::PROCESS_GRACE;
+use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::Env;
 use crate::os::fs;
@@ -174,8 +175,9 @@ impl App {
             clock: clock.clone(),
             ids: RandomIds::shared(),
             env: env.clone(),
-            shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(env, &config.shell)),
             processes: processes.clone(),
+            task_slots: TaskSlots::new(TASKS_PER_PROCESS),
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
             tasks: tasks.clone(),

@@ -45,6 +45,19 @@ pub const COMMAND_LOG_QUEUE_BYTES: usize = 256 << 10;
 /// Output of one call that is shown while it runs; after that only its size is.
 pub const COMMAND_LIVE_BYTES: usize = 1 << 20;
 
+/// Detached tasks of one session that run at once, where the configuration says nothing.
+pub const TASKS_PER_SESSION: usize = 64;
+/// Detached tasks of all sessions together.
+pub const TASKS_PER_PROCESS: usize = 1024;
+/// Time limit of a detached command, where neither call nor configuration name one.
+pub const TASK_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest time limit a call may give to a detached command.
+pub const TASK_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+/// Logs of all tasks of one session; the oldest make room.
+pub const TASK_LOGS_BYTES: u64 = 1 << 30;
+/// The end of a task's output that goes with its end into the journal.
+pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
+
 /// Turns waiting in one session.
 pub const MAX_QUEUED_TURNS: usize = 64;
 /// Prompts waiting in one ACP session.

@@ -25,6 +25,7 @@ use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
+use crate::background::{Tasks, Unheard};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -37,6 +38,8 @@ use crate::tool::file::Freshness;
 const INBOX: usize = 64;
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
+/// Why tasks end with their session.
+const SESSION_CLOSED: &str = "session closed";
 /// What bears a session's id in the environment of its commands.
 pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
@@ -69,6 +72,8 @@ pub(super) struct Actor {
     pub(super) board: Arc<Board>,
     /// What the agent has seen of files since the session was loaded.
     freshness: Arc<Freshness>,
+    /// Commands and other tasks.
+    pub(super) tasks: Tasks,
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
@@ -99,6 +104,7 @@ impl Actor {
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
         let (door, wakes) = WakeDoor::new();
+        let tasks = deps.task_manager(&dir, session.ephemeral, Arc::new(Unheard));
         let handle = SessionHandle {
             id: id.clone(),
             inbox: sender.clone(),
@@ -118,6 +124,7 @@ impl Actor {
             next_turn,
             board,
             freshness: Arc::default(),
+            tasks,
             workplace: None,
             turns: Turns::default(),
             wakes,
@@ -273,13 +280,14 @@ impl Actor {
         if let Some(workplace) = &self.workplace {
             return Ok(workplace.clone());
         }
-        let (deps, session, freshness) = (
+        let (deps, session, freshness, tasks) = (
             self.deps.clone(),
             self.session.clone(),
             self.freshness.clone(),
+            self.tasks.clone(),
         );
-        let workplace =
-            Arc::new(blocking::run(move || Workplace::open(&deps, &session, freshness)).await);
+        let open = move || Workplace::open(&deps, &session, freshness, tasks);
+        let workplace = Arc::new(blocking::run(open).await);
         for warning in &workplace.warnings {
             self.journal.durable(
                 &AgentId::main(),
@@ -360,6 +368,9 @@ impl Actor {
                 self.turns.closing.push(reply);
             }
         }
+        self.tasks
+            .close(SESSION_CLOSED, PROCESS_GRACE_IN_CALL)
+            .await;
         self.end_processes(&id).await;
         self.notes.close();
         if tokio::time::timeout(GATES, self.notes.wait())

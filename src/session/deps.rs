@@ -13,12 +13,14 @@ use super::command::SessionHandle;
 use super::journal::write::{Journal, Opening};
 use super::store::Store;
 use crate::agent::context::prompt::Surroundings;
+use crate::background::{TaskLimits, TaskSink, TaskSlots, Tasks, TasksParts};
 use crate::config::values::Config;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{AskHost, Publish};
 use crate::kernel::time::Timestamp;
 use crate::os::clock::Clock;
 use crate::os::env::Env;
+use crate::os::fs::Durability;
 use crate::os::ids::IdSource;
 use crate::os::process::Processes;
 use crate::provider::registry::Registry;
@@ -52,6 +54,8 @@ pub struct Deps {
     pub shell: Arc<Shell>,
     /// Children: what the commands of a session left behind ends with it.
     pub processes: Processes,
+    /// The slots of detached tasks of all sessions.
+    pub task_slots: TaskSlots,
     /// One for the process, so that no two calls write one file at the same time.
     pub file_locks: Arc<FileLocks>,
     /// One for the process: all searches share its threads.
@@ -135,6 +139,30 @@ impl Deps {
             shell: self.shell.program().display().to_string(),
             date: self.clock.now().to_string().chars().take(10).collect(),
         }
+    }
+
+    /// The task manager of a session in this directory. Looks at the disk.
+    pub(super) fn task_manager(
+        &self,
+        dir: &Path,
+        ephemeral: bool,
+        sink: Arc<dyn TaskSink>,
+    ) -> Tasks {
+        Tasks::open(TasksParts {
+            dir: dir.join("tasks"),
+            limits: TaskLimits::default(),
+            slots: self.task_slots.clone(),
+            processes: self.processes.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            sink,
+            tracker: self.tasks.clone(),
+            durability: if ephemeral {
+                Durability::Kernel
+            } else {
+                Durability::Disk
+            },
+        })
     }
 
     /// No turn may run on a configuration that can't be read: its deny rules are not known.

@@ -15,6 +15,7 @@ use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::{Bash, Shell};
 use super::todo::TodoList;
+use crate::background::Tasks;
 
 /// What tools are built with. One value per agent.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct ToolDeps {
     pub can_ask: bool,
     /// Runs commands.
     pub shell: Arc<Shell>,
+    /// Carries commands and other tasks of the session.
+    pub tasks: Tasks,
 }
 
 /// Which agents have a tool.
@@ -97,7 +100,7 @@ pub const TABLE: &[Row] = &[
         name: Bash::NAME,
         agents: Agents::Working,
         when: always,
-        make: |deps| Arc::new(Bash::new(deps.shell.clone())),
+        make: |deps| Arc::new(Bash::new(deps.shell.clone(), deps.tasks.clone())),
     },
     Row {
         name: TodoList::NAME,
@@ -135,11 +138,12 @@ pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::config::values::ShellConfig;
     use crate::os::env::Env;
     use crate::os::fs::Durability;
-    use crate::os::process::Processes;
     use crate::schema::Validator;
 
     fn deps(can_ask: bool) -> ToolDeps {
@@ -150,15 +154,12 @@ mod tests {
             durability: Durability::Kernel,
             image_input: false,
         };
-        let shell = Shell::new(
-            &Env::default(),
-            &ShellConfig::default(),
-            Processes::new(None),
-        );
+        let shell = Shell::new(&Env::default(), &ShellConfig::default());
         ToolDeps {
             file,
             can_ask,
             shell: Arc::new(shell),
+            tasks: Tasks::for_tests(Path::new("/nowhere")),
         }
     }
 

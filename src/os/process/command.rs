@@ -33,6 +33,16 @@ pub enum Stderr {
     Inherited,
 }
 
+/// What becomes of processes that are left running in the child's group when it exits by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Survivors {
+    /// They are ended with it: TERM, a second, KILL.
+    #[default]
+    End,
+    /// They are followed, see [`super::Running::follow`].
+    Keep,
+}
+
 /// A program to run: everything about it is said here, nothing is inherited but limits and identity.
 #[derive(Debug, Clone)]
 pub struct Command {
@@ -43,6 +53,7 @@ pub struct Command {
     pub(super) mark: Option<String>,
     pub(super) stdin: Stdin,
     pub(super) stderr: Stderr,
+    pub(super) survivors: Survivors,
     pub(super) drop_grace: Duration,
 }
 
@@ -58,6 +69,7 @@ impl Command {
             mark: None,
             stdin: Stdin::default(),
             stderr: Stderr::default(),
+            survivors: Survivors::default(),
             drop_grace: DEFAULT_GRACE,
         }
     }
@@ -110,6 +122,13 @@ impl Command {
     #[must_use]
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = stderr;
+        self
+    }
+
+    /// Chooses what becomes of what it leaves running.
+    #[must_use]
+    pub fn survivors(mut self, survivors: Survivors) -> Self {
+        self.survivors = survivors;
         self
     }
 

@@ -181,7 +181,7 @@ impl Inner {
             let pid = Pid::from_raw(child.id() as i32)
                 .ok_or_else(|| io::Error::other("the system gave a child no id"))?;
             self.restore_limit(pid);
-            let proc = Arc::new(Proc::new(pid, command.mark.clone()));
+            let proc = Arc::new(Proc::new(pid, command.mark.clone(), command.survivors));
             let serial = self.next_serial.fetch_add(1, Ordering::SeqCst);
             self.children().insert(serial, Arc::clone(&proc));
             let registry = Arc::clone(&self);

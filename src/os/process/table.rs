@@ -211,6 +211,17 @@ fn fields_after_name(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
     )
 }
 
+/// When a process started, in clock ticks since boot. A zombie counts.
+#[cfg(target_os = "linux")]
+pub(super) fn start_of(pid: i32) -> Option<u64> {
+    read_stat(pid).map(|(_, entry)| entry.key.start)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn start_of(_pid: i32) -> Option<u64> {
+    None
+}
+
 /// Whether the process with this id is still the one meant. A zombie counts.
 #[cfg(target_os = "linux")]
 pub(super) fn is_current(key: ProcessKey) -> bool {

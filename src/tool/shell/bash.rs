@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::Shell;
 use super::run::Job;
+use crate::background::Tasks;
 use crate::kernel::access::Access;
 use crate::kernel::limits::{
     COMMAND_HEAD_CHARS, COMMAND_LINE_CHARS, COMMAND_TAIL_CHARS, COMMAND_TIMEOUT,
@@ -61,6 +62,7 @@ fn timeout_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 pub struct Bash {
     spec: ToolSpec,
     shell: Arc<Shell>,
+    tasks: Tasks,
 }
 
 impl Bash {
@@ -68,7 +70,7 @@ impl Bash {
     pub const NAME: &'static str = "Bash";
 
     /// Makes the tool.
-    pub fn new(shell: Arc<Shell>) -> Self {
+    pub fn new(shell: Arc<Shell>, tasks: Tasks) -> Self {
         let spec = ToolSpec {
             name: Self::NAME,
             description: Description {
@@ -81,7 +83,7 @@ impl Bash {
             dedupe: false,
             own_budget: true,
         };
-        Self { spec, shell }
+        Self { spec, shell, tasks }
     }
 }
 
@@ -111,7 +113,10 @@ impl Tool for Bash {
             .filter(|text| !text.is_empty());
         let job = Job {
             shell: Arc::clone(&self.shell),
+            tasks: self.tasks.clone(),
             session: cx.session.clone(),
+            agent: cx.agent.clone(),
+            description: description.clone().unwrap_or_default(),
             command: args.command.clone(),
             cwd: cwd.clone(),
             time_limit,

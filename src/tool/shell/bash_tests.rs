@@ -15,13 +15,14 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bash, Shell};
+use crate::background::testing::parts;
+use crate::background::{Tasks, Unheard};
 use crate::config::values::ShellConfig;
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
 use crate::os::env::Env;
-use crate::os::ids::RandomIds;
-use crate::os::process::{ExitWatch, Processes};
+use crate::os::process::ExitWatch;
 use crate::path::Workspace;
 use crate::schema::Validator;
 use crate::tool::{Call, CallCx, ExecCx, Outcome, Progress, Refusal, Tool, args};
@@ -36,7 +37,8 @@ struct Bench {
     _dir: TempDir,
     ws: PathBuf,
     results: PathBuf,
-    shell: Shell,
+    shell: Arc<Shell>,
+    tasks: Tasks,
     ambient: Vec<(&'static str, &'static str)>,
 }
 
@@ -58,12 +60,13 @@ impl Bench {
             vars,
         ]
         .concat();
-        let shell = shell(&ambient, &ShellConfig::default());
+        let results = root.join("tasks");
         Self {
             _dir: dir,
             ws,
-            results: root.join("results"),
-            shell,
+            shell: shell(&ambient, &ShellConfig::default()),
+            tasks: Tasks::for_tests(&results),
+            results,
             ambient,
         }
     }
@@ -76,20 +79,15 @@ impl Bench {
 
     fn with_grace(grace: Duration) -> Self {
         let mut bench = Self::new();
-        bench.shell.grace = grace;
+        let mut parts = parts(&bench.results, Arc::new(Unheard));
+        parts.limits.grace = grace;
+        bench.tasks = Tasks::open(parts);
         bench
     }
 
     /// Validates and resolves.
     fn resolve(&self, mut args: Value) -> Result<Call, Refusal> {
-        let shell = Shell {
-            program: self.shell.program.clone(),
-            env: self.shell.env.clone(),
-            processes: self.shell.processes.clone(),
-            ids: RandomIds::default(),
-            ..self.shell
-        };
-        let bash = Bash::new(Arc::new(shell));
+        let bash = Bash::new(self.shell.clone(), self.tasks.clone());
         let spec = bash.spec();
         args::normalize(&mut args, &spec.parameters);
         Validator::compile(&spec.parameters)
@@ -155,12 +153,12 @@ impl Bench {
 
     /// The one log there is, which the outcome names with its size.
     fn log(&self, outcome: &Outcome) -> Vec<u8> {
-        let files: Vec<_> = std::fs::read_dir(&self.results)
+        let logs = std::fs::read_dir(&self.results)
             .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        let [file] = files.as_slice() else {
-            panic!("{files:?}")
+            .map(|entry| entry.unwrap().path().join("output.log"));
+        let logs: Vec<_> = logs.filter(|log| log.exists()).collect();
+        let [file] = logs.as_slice() else {
+            panic!("{logs:?}")
         };
         let named = format!("output_path: {}\n", file.display());
         assert!(text(outcome).contains(&named), "{}", text(outcome));
@@ -169,7 +167,8 @@ impl Bench {
     }
 
     fn assert_no_log(&self) {
-        assert!(!self.results.exists());
+        let left = std::fs::read_dir(&self.results);
+        assert!(left.is_err() || left.unwrap().next().is_none());
     }
 }
 
@@ -177,12 +176,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn shell(ambient: &[(&str, &str)], config: &ShellConfig) -> Shell {
-    Shell::new(
-        &Env::of(ambient.iter().copied()),
-        config,
-        Processes::new(None),
-    )
+fn shell(ambient: &[(&str, &str)], config: &ShellConfig) -> Arc<Shell> {
+    Arc::new(Shell::new(&Env::of(ambient.iter().copied()), config))
 }
 
 /// Keeps what was shown; cancels on a cue.
