@@ -26,6 +26,7 @@
 //! beforehand. It adds its line to [`Actor::wake_up`], which runs whenever the session may begin a turn of its own, and
 //! calls [`WakeDoor::look`] when it wants that to be asked.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use longshore_protocol::error::ErrorKind;
@@ -125,6 +126,17 @@ impl Wakes {
         self.due = Some(self.due.map_or(due, |sooner| sooner.min(due)));
     }
 
+    /// Something new: a turn begins with it, and with what comes in the meantime.
+    fn pend(&mut self, wake: Wake) {
+        if self.pending.iter().any(|known| known.key == wake.key) {
+            return;
+        }
+        if wake.urgency == Urgency::Turn {
+            self.look_within(GATHER);
+        }
+        self.pending.push(wake);
+    }
+
     /// Why a turn would begin now.
     fn begins(&self) -> Option<Origin> {
         let urgent = self
@@ -149,11 +161,7 @@ impl Actor {
         match knock {
             Knock::Wake(wake) => {
                 if let Some(wake) = self.turns.give(wake) {
-                    let begins = wake.urgency == Urgency::Turn;
-                    self.wakes.pending.push(wake);
-                    if begins {
-                        self.wakes.look_within(GATHER);
-                    }
+                    self.wakes.pend(wake);
                 }
             }
             Knock::Look => self.wakes.look(),
@@ -201,7 +209,11 @@ impl Actor {
         // A turn that could not record what began it would only fail again.
         let is_in_vain = is_woken && given.first().is_some_and(|wake| !is_told(wake));
         self.wakes.is_held = is_in_vain || reason == TurnReason::Cancelled;
-        let untold = given.into_iter().filter(|wake| !is_told(wake)).collect();
+        let mut seen = HashSet::new();
+        let untold = given
+            .into_iter()
+            .filter(|wake| !is_told(wake) && seen.insert(wake.key.clone()));
+        let untold = untold.collect();
         self.wakes.put_back(untold);
     }
 
