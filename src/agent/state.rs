@@ -186,8 +186,10 @@ impl Restore {
                 is_error,
                 output,
                 note,
+                told,
                 ..
             } => {
+                self.agent.told.extend(told.iter().cloned());
                 if let Some(step) = &mut self.step {
                     step.result(call, output.clone(), *is_error, note.clone());
                 }
@@ -218,6 +220,9 @@ impl Restore {
             | DomainEvent::ToolDelta { .. }
             | DomainEvent::ToolRunning { .. }
             | DomainEvent::ToolProgress { .. }
+            | DomainEvent::TaskStarted { .. }
+            | DomainEvent::TaskUpdated { .. }
+            | DomainEvent::TaskEnded { .. }
             | DomainEvent::Warning { .. } => {}
         }
     }
@@ -381,6 +386,7 @@ mod tests {
             display: None,
             duration_ms: 0,
             truncated: false,
+            told: vec![],
         }
     }
 

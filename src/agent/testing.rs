@@ -552,6 +552,11 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
         DomainEvent::SessionClosed => "session/closed".into(),
+        DomainEvent::TaskStarted { task } => format!("task/started {}", task.task_id),
+        DomainEvent::TaskUpdated { task } => format!("task/updated {}", task.task_id),
+        DomainEvent::TaskEnded { task, .. } => {
+            format!("task/ended {} {:?}", task.task_id, task.status).to_lowercase()
+        }
         DomainEvent::Warning { warning } => format!("warning {}", warning.message),
     }
 }

@@ -16,6 +16,7 @@ use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
 use longshore_protocol::value::session::{Session, SessionPatch, Status, WaitingFor};
+use longshore_protocol::value::task::Task;
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::{AccessInfo, ProgressStream};
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
@@ -289,6 +290,8 @@ pub enum DomainEvent {
         duration_ms: u64,
         /// True where the output is not the whole of it.
         truncated: bool,
+        /// What the model is told by the output, so that nothing tells it again; not shown.
+        told: Vec<WakeKey>,
     },
     /// An approval is asked for.
     ApprovalRequested {
@@ -322,6 +325,23 @@ pub enum DomainEvent {
     TodoUpdated {
         /// All of it.
         todos: Vec<Todo>,
+    },
+    /// A task runs detached from now on.
+    TaskStarted {
+        /// As it is now.
+        task: Arc<Task>,
+    },
+    /// Something about a running task changed. Live.
+    TaskUpdated {
+        /// As it is now.
+        task: Arc<Task>,
+    },
+    /// A detached task has ended. Comes once, when its output is complete and on the disk.
+    TaskEnded {
+        /// As it ended.
+        task: Arc<Task>,
+        /// The end of its output, at most 4 KiB.
+        tail: Arc<str>,
     },
     /// Something was ignored, repaired or left out.
     Warning {
@@ -383,10 +403,12 @@ impl DomainEvent {
                 | Self::ThinkingDelta { .. }
                 | Self::ToolDelta { .. }
                 | Self::ToolProgress { .. }
+                | Self::TaskUpdated { .. }
         )
     }
 
-    /// Joins a delta to this one, where both continue the same item without a gap. False where they do not.
+    /// Joins a delta to this one, where both continue the same item without a gap; a newer state of a task replaces the
+    /// older one. False where they do not.
     pub fn merge(&mut self, next: &Self) -> bool {
         match (self, next) {
             (
@@ -446,6 +468,13 @@ impl DomainEvent {
                     && stream == other
                     && join(*offset, text, *at, more)
             }
+            (Self::TaskUpdated { task }, Self::TaskUpdated { task: newer }) => {
+                let is_same = task.task_id == newer.task_id;
+                if is_same {
+                    task.clone_from(newer);
+                }
+                is_same
+            }
             _ => false,
         }
     }
@@ -465,6 +494,8 @@ impl DomainEvent {
             Self::TurnStarted { input, .. }
             | Self::TurnQueued { input, .. }
             | Self::TurnSteered { input, .. } => input.iter().map(content_weight).sum(),
+            Self::TaskStarted { task } | Self::TaskUpdated { task } => task_weight(task),
+            Self::TaskEnded { task, tail } => task_weight(task) + tail.len(),
             _ => 300,
         }
     }
@@ -476,6 +507,10 @@ fn part_weight(part: &Part) -> usize {
         Part::Thinking(thinking) => thinking.text.len(),
         Part::Image { data, .. } => data.len(),
     }
+}
+
+fn task_weight(task: &Task) -> usize {
+    600 + task.description.len() + task.command.as_ref().map_or(0, String::len)
 }
 
 fn content_weight(part: &ContentPart) -> usize {
@@ -515,6 +550,20 @@ mod tests {
         assert!(!first.merge(&delta("i1", 9, "x")), "a gap");
         assert!(!first.merge(&DomainEvent::SessionClosed));
         assert_eq!(first, delta("i1", 0, "Héllo"));
+    }
+
+    #[test]
+    fn a_newer_state_of_a_task_replaces_the_older() {
+        let updated = |id: &str, size: u64| DomainEvent::TaskUpdated {
+            task: Arc::new(Task {
+                output_size_bytes: size,
+                ..Task::begun(id.into())
+            }),
+        };
+        let mut first = updated("bash-00000001", 1);
+        assert!(!first.merge(&updated("bash-00000002", 2)));
+        assert!(first.merge(&updated("bash-00000001", 3)));
+        assert_eq!(first, updated("bash-00000001", 3));
     }
 
     #[test]

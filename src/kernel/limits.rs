@@ -57,6 +57,14 @@ pub const TASK_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
 pub const TASK_LOGS_BYTES: u64 = 1 << 30;
 /// The end of a task's output that goes with its end into the journal.
 pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
+/// The end of its output in a notice that it has ended.
+pub const TASK_NOTICE_TAIL_BYTES: usize = 3000;
+/// Output that the task tools and `task/output` show at once where no size is named; the most the tools show.
+pub const TASK_OUTPUT_BYTES: usize = 32 << 10;
+/// The most `task/output` gives at once.
+pub const TASK_OUTPUT_MAX_BYTES: usize = 256 << 10;
+/// The longest `task/output` waits.
+pub const TASK_OUTPUT_WAIT: Duration = Duration::from_secs(600);
 
 /// Turns waiting in one session.
 pub const MAX_QUEUED_TURNS: usize = 64;

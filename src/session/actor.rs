@@ -13,6 +13,8 @@ use futures::FutureExt;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
+use longshore_protocol::value::task::Task;
+use longshore_protocol::value::turn::CancelTasks;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
@@ -20,12 +22,14 @@ use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
 use super::deps::Deps;
 use super::journal::write::Journal;
+use super::notices::SESSION_CLOSED;
 use super::store;
 use super::surroundings::{Abilities, Workplace};
+use super::tasks::{Reporter, TaskFacts};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
-use crate::background::{Tasks, Unheard};
+use crate::background::Tasks;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -38,8 +42,6 @@ use crate::tool::file::Freshness;
 const INBOX: usize = 64;
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
-/// Why tasks end with their session.
-const SESSION_CLOSED: &str = "session closed";
 /// What bears a session's id in the environment of its commands.
 pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
@@ -53,6 +55,8 @@ pub(super) struct Parts {
     pub(super) lock: FileLock,
     pub(super) dir: PathBuf,
     pub(super) next_turn: u64,
+    /// What its journal says of tasks.
+    pub(super) tasks: TaskFacts,
 }
 
 /// The state of a loaded session.
@@ -74,6 +78,10 @@ pub(super) struct Actor {
     freshness: Arc<Freshness>,
     /// Commands and other tasks.
     pub(super) tasks: Tasks,
+    /// Says what becomes of them.
+    pub(super) reporter: Arc<Reporter>,
+    /// Tasks whose end the journal does not know; settled before anything else.
+    pub(super) left_open: Vec<Arc<Task>>,
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
@@ -96,6 +104,7 @@ impl Actor {
             lock,
             dir,
             next_turn,
+            tasks,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -103,12 +112,15 @@ impl Actor {
         board.set_todos(agent.todos.clone());
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
-        let (door, wakes) = WakeDoor::new();
-        let tasks = deps.task_manager(&dir, session.ephemeral, Arc::new(Unheard));
+        let (door, wakes) = WakeDoor::new(tasks.wakes(&agent.told));
+        let reporter = Arc::new(Reporter::new(journal.clone(), door.clone()));
+        let left_open = tasks.open;
+        let tasks = deps.task_manager(&dir, session.ephemeral, reporter.clone());
         let handle = SessionHandle {
             id: id.clone(),
             inbox: sender.clone(),
             door,
+            tasks: tasks.clone(),
         };
         let actor = Self {
             deps: deps.clone(),
@@ -125,6 +137,8 @@ impl Actor {
             board,
             freshness: Arc::default(),
             tasks,
+            reporter,
+            left_open,
             workplace: None,
             turns: Turns::default(),
             wakes,
@@ -145,6 +159,7 @@ impl Actor {
 
     /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
+        self.settle_tasks().await;
         loop {
             let due = self.wakes.due();
             tokio::select! {
@@ -175,8 +190,11 @@ impl Actor {
                 when_idle,
                 reply,
             } => answer(reply, self.steer(input, when_idle).await),
-            Command::Cancel { turn, reply } => {
+            Command::Cancel { turn, tasks, reply } => {
                 let cancelled = self.cancel(turn.as_ref());
+                if cancelled.is_ok() && tasks == CancelTasks::Stop {
+                    self.stop_tasks();
+                }
                 answer(reply, cancelled);
             }
             Command::Wait { turn, reply } => self.wait(turn, reply),

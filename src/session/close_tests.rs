@@ -275,6 +275,7 @@ pub(super) fn on_disk(
             lock,
             dir,
             next_turn: 1,
+            tasks: super::tasks::TaskFacts::default(),
         },
     )
 }

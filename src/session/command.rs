@@ -7,12 +7,15 @@ use longshore_protocol::value::failure::Failure;
 use longshore_protocol::value::session::{Session, SessionPatch};
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::ToolInfo;
-use longshore_protocol::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
+use longshore_protocol::value::turn::{
+    CancelTasks, StartState, StopReason, TurnReason, WhenBusy, WhenIdle,
+};
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 
 use super::turns::TurnDone;
 use super::wake::WakeDoor;
+use crate::background::Tasks;
 use crate::kernel::fault::Fault;
 
 /// What a session's task takes, one at a time.
@@ -33,6 +36,7 @@ pub(super) enum Command {
     /// End a turn, or take a queued one back.
     Cancel {
         turn: Option<TurnId>,
+        tasks: CancelTasks,
         reply: Reply<bool>,
     },
     /// Tell when a turn has ended.
@@ -111,6 +115,7 @@ pub struct SessionHandle {
     pub(super) id: SessionId,
     pub(super) inbox: mpsc::Sender<Command>,
     pub(super) door: WakeDoor,
+    pub(super) tasks: Tasks,
 }
 
 impl Gate {
@@ -175,7 +180,17 @@ impl SessionHandle {
 
     /// Cancels the running turn or takes a queued one back; false where there was none.
     pub async fn cancel(&self, turn: Option<TurnId>) -> Result<bool, Fault> {
-        self.call(|reply| Command::Cancel { turn, reply }).await
+        self.cancel_with(turn, CancelTasks::Keep).await
+    }
+
+    /// The same, and says what becomes of the tasks in the background.
+    pub async fn cancel_with(
+        &self,
+        turn: Option<TurnId>,
+        tasks: CancelTasks,
+    ) -> Result<bool, Fault> {
+        self.call(|reply| Command::Cancel { turn, tasks, reply })
+            .await
     }
 
     /// Waits for a turn to end; at once for one that has.
@@ -212,6 +227,11 @@ impl SessionHandle {
     /// Cancels what runs, writes everything to the disk and unloads the session.
     pub async fn close(&self) -> Result<(), Fault> {
         self.call(|reply| Command::Close { reply }).await
+    }
+
+    /// The tasks of the session.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Where the engine's own parts wake the session.

@@ -13,6 +13,7 @@ use super::command::SessionHandle;
 use super::deps::Deps;
 use super::journal::{storage_fault, write};
 use super::store;
+use super::tasks::TaskFacts;
 use crate::agent::Agent;
 use crate::kernel::fault::Fault;
 use crate::os::fs::{self, FileKind};
@@ -123,6 +124,7 @@ impl Deps {
             lock,
             dir: dir.to_owned(),
             next_turn: 1,
+            tasks: TaskFacts::default(),
         })
     }
 }

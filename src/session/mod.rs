@@ -12,10 +12,12 @@ pub mod deps;
 pub mod journal;
 pub mod lifecycle;
 pub mod list;
+mod notices;
 mod past;
 mod resume;
 pub mod store;
 pub mod surroundings;
+pub mod tasks;
 pub mod transcript;
 mod turns;
 pub mod wake;
@@ -26,6 +28,8 @@ mod close_tests;
 mod list_tests;
 #[cfg(test)]
 mod restore_tests;
+#[cfg(test)]
+mod tasks_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -42,6 +42,7 @@ impl Deps {
             open,
             last,
             next_turn,
+            tasks,
             damage,
         } = loaded;
         let journal = Arc::new(self.journal(id, &dir, opened.log, last));
@@ -83,6 +84,7 @@ impl Deps {
                 lock,
                 dir,
                 next_turn,
+                tasks,
             },
         ))
     }
@@ -169,5 +171,6 @@ fn unknown(turn: &TurnId, call: longshore_protocol::id::ToolCallId) -> DomainEve
         display: None,
         duration_ms: 0,
         truncated: false,
+        told: vec![],
     }
 }

@@ -17,6 +17,7 @@ use super::journal::convert::Fact;
 use super::journal::read::{Damage, Flow, each, events};
 use super::journal::write::Journal;
 use super::journal::{self, storage_fault};
+use super::tasks::TaskFacts;
 use crate::agent::Agent;
 use crate::agent::state::{Open, Restore};
 use crate::kernel::event::{DomainEvent, Stamped};
@@ -56,6 +57,8 @@ pub struct Loaded {
     pub last: (u64, Timestamp),
     /// The number of the next turn.
     pub next_turn: u64,
+    /// What it says of tasks.
+    pub tasks: TaskFacts,
     /// Lines that could not be read and were not told of before.
     pub damage: Vec<Warning>,
 }
@@ -215,7 +218,7 @@ impl EventLog for Store {
 pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     let mut restore = Restore::new(id.clone());
     let (mut head, mut last, mut damage) = (None, (0, Timestamp::default()), Damage::default());
-    let mut facts = Facts::default();
+    let (mut facts, mut tasks) = (Facts::default(), TaskFacts::default());
     each(dir, 0, &mut damage, |entry| {
         last.1 = last.1.max(entry.at);
         match entry.fact {
@@ -224,6 +227,7 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
             Fact::Event(event) => {
                 last.0 = entry.seq.unwrap_or(last.0);
                 facts.take(&event);
+                tasks.take(&event);
                 restore.event(&event);
             }
         }
@@ -254,6 +258,7 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
         open,
         last,
         next_turn,
+        tasks,
         damage,
     })
 }

@@ -70,12 +70,12 @@ pub(super) struct Wakes {
 }
 
 impl WakeDoor {
-    /// A door, and what the session's task takes from it.
-    pub(super) fn new() -> (Self, Wakes) {
+    /// A door, and what the session's task takes from it. `pending` is what is to be told already.
+    pub(super) fn new(pending: Vec<Wake>) -> (Self, Wakes) {
         let (sender, door) = mpsc::unbounded_channel();
         let wakes = Wakes {
             door,
-            pending: Vec::new(),
+            pending,
             due: None,
             is_held: false,
         };

@@ -14,6 +14,10 @@ use super::file::grep::Grep;
 use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::{Bash, Shell};
+use super::task::list::TaskList;
+use super::task::output::TaskOutput;
+use super::task::stop::TaskStop;
+use super::task::wait::WaitFor;
 use super::todo::TodoList;
 use crate::background::Tasks;
 
@@ -101,6 +105,30 @@ pub const TABLE: &[Row] = &[
         agents: Agents::Working,
         when: always,
         make: |deps| Arc::new(Bash::new(deps.shell.clone(), deps.tasks.clone())),
+    },
+    Row {
+        name: TaskList::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(TaskList::new(deps.tasks.clone())),
+    },
+    Row {
+        name: TaskOutput::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(TaskOutput::new(deps.tasks.clone())),
+    },
+    Row {
+        name: TaskStop::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(TaskStop::new(deps.tasks.clone())),
+    },
+    Row {
+        name: WaitFor::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(WaitFor::new(deps.tasks.clone())),
     },
     Row {
         name: TodoList::NAME,

@@ -12,6 +12,7 @@ pub mod file;
 pub mod output;
 pub mod registry;
 pub mod shell;
+pub mod task;
 pub mod todo;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use crate::kernel::ask::AskOutcome;
 use crate::kernel::fault::Fault;
 use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
+use crate::kernel::wake::WakeKey;
 use crate::path::Workspace;
 
 /// What every tool is.
@@ -156,6 +158,8 @@ pub struct Outcome {
 pub enum Effect {
     /// The checklist is replaced.
     SetTodos(Vec<Todo>),
+    /// The output tells the model of these, so that nothing needs to tell it again.
+    Told(Vec<WakeKey>),
 }
 
 /// Why a call could not be made.

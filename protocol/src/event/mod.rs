@@ -5,6 +5,7 @@
 
 pub mod item;
 pub mod session;
+pub mod task;
 pub mod tool;
 pub mod turn;
 
@@ -74,7 +75,7 @@ macro_rules! events {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{item, session, tool, turn};
+            use super::{item, session, task, tool, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,12 @@ events! {
     QuestionResolved => "question/resolved" durable { tool::QuestionResolved },
     /// The checklist changed.
     TodoUpdated => "todo/updated" durable { session::TodoUpdated },
+    /// A task runs in the background: it was begun there, or its call no longer waits for it.
+    TaskStarted => "task/started" durable { task::Started },
+    /// Something about a running task changed.
+    TaskUpdated => "task/updated" live { task::Updated },
+    /// A task in the background has ended; its output is complete.
+    TaskEnded => "task/ended" durable { task::Ended },
     /// Something was ignored, repaired or left out.
     Warning => "warning" durable { crate::value::failure::Warning },
     /// This host read too slowly: live events of the session were dropped here; every durable one after `fromSeq` follows.

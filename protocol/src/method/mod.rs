@@ -3,6 +3,7 @@
 pub mod ask;
 pub mod host;
 pub mod session;
+pub mod task;
 pub mod turn;
 
 /// One row of the table.
@@ -66,7 +67,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, host, session, turn};
+            use super::{ask, host, session, task, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -123,6 +124,16 @@ methods! {
     ToolList => "tool/list" { params: turn::ToolListParams, result: turn::ToolListResult, scope: Session, since: 1 },
     /// Gets the checklist.
     TodoGet => "todo/get" { params: turn::TodoGetParams, result: turn::TodoGetResult, scope: Session, since: 1 },
+    /// Lists tasks, newest first.
+    TaskList => "task/list" { params: task::ListParams, result: task::ListResult, scope: Session, since: 1 },
+    /// Gets one task.
+    TaskGet => "task/get" { params: task::GetParams, result: task::GetResult, scope: Session, since: 1 },
+    /// Reads a part of a task's output, and can wait for more of it.
+    TaskOutput => "task/output" { params: task::OutputParams, result: task::OutputResult, scope: Session, since: 1 },
+    /// Ends a task; answers when it has ended.
+    TaskStop => "task/stop" { params: task::StopParams, result: task::StopResult, scope: Session, since: 1 },
+    /// Lets a command that a call waits for go on in the background.
+    TaskDetach => "task/detach" { params: task::DetachParams, result: task::DetachResult, scope: Session, since: 1 },
     /// Lists open approvals.
     ApprovalList => "approval/list" { params: ask::ListParams, result: ask::ApprovalListResult, scope: Session, since: 1 },
     /// Answers an approval out of band.

@@ -10,6 +10,7 @@ pub mod model;
 pub mod page;
 pub mod question;
 pub mod session;
+pub mod task;
 pub mod todo;
 pub mod tool;
 pub mod transcript;

@@ -6,6 +6,7 @@ use super::{BatchEnd, Stage};
 use crate::kernel::event::{CallOrigin, DomainEvent};
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall};
+use crate::kernel::wake::WakeKey;
 use crate::tool::Outcome;
 
 /// Says that a call is known. Comes before any ask, also for calls that are never run.
@@ -39,6 +40,7 @@ pub(super) fn completed(
     call: &ModelCall,
     outcome: Outcome,
     duration_ms: u64,
+    told: Vec<WakeKey>,
 ) -> (Message, DomainEvent) {
     let Outcome {
         output,
@@ -64,6 +66,7 @@ pub(super) fn completed(
         display,
         duration_ms,
         truncated,
+        told,
     };
     (message, event)
 }

@@ -6,9 +6,10 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use longshore_protocol::event::{Event, EventSpec, item, session, spec, tool, turn};
+use longshore_protocol::event::{Event, EventSpec, item, session, spec, task, tool, turn};
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::task::Task;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,6 +47,9 @@ pub(super) fn kind(event: &DomainEvent) -> Event {
         DomainEvent::QuestionRequested { .. } => Event::QuestionRequested,
         DomainEvent::QuestionResolved { .. } => Event::QuestionResolved,
         DomainEvent::TodoUpdated { .. } => Event::TodoUpdated,
+        DomainEvent::TaskStarted { .. } => Event::TaskStarted,
+        DomainEvent::TaskUpdated { .. } => Event::TaskUpdated,
+        DomainEvent::TaskEnded { .. } => Event::TaskEnded,
         DomainEvent::Warning { .. } => Event::Warning,
     }
 }
@@ -400,6 +404,7 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
             display,
             duration_ms,
             truncated,
+            told: _,
         } => stamp.put::<spec::ToolCompleted>(
             &tool::Completed {
                 turn_id: turn.clone(),
@@ -455,6 +460,25 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
                 out,
             );
         }
+        DomainEvent::TaskStarted { task } => stamp.put::<spec::TaskStarted>(
+            &task::Started {
+                task: Task::clone(task),
+            },
+            out,
+        ),
+        DomainEvent::TaskUpdated { task } => stamp.put::<spec::TaskUpdated>(
+            &task::Updated {
+                task: Task::clone(task),
+            },
+            out,
+        ),
+        DomainEvent::TaskEnded { task, tail } => stamp.put::<spec::TaskEnded>(
+            &task::Ended {
+                task: Task::clone(task),
+                tail: tail.to_string(),
+            },
+            out,
+        ),
         DomainEvent::Warning { warning } => stamp.put::<spec::Warning>(warning, out),
     }
 }

@@ -38,7 +38,8 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
         | DomainEvent::MessageDelta { .. }
         | DomainEvent::ThinkingDelta { .. }
         | DomainEvent::ToolDelta { .. }
-        | DomainEvent::ToolProgress { .. } => return None,
+        | DomainEvent::ToolProgress { .. }
+        | DomainEvent::TaskUpdated { .. } => return None,
         DomainEvent::SessionUpdated { changed } => Record::SessionUpdated { changed },
         DomainEvent::SessionClosed => Record::SessionClosed,
         DomainEvent::TurnQueued { turn, input } => Record::TurnQueued { turn, input },
@@ -156,6 +157,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             display,
             duration_ms,
             truncated,
+            told,
         } => {
             let output = output.into_iter().map(record_part).collect();
             Record::ToolCompleted {
@@ -167,6 +169,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
                 display,
                 duration_ms,
                 truncated,
+                told: told.into_iter().map(record_key).collect(),
             }
         }
         DomainEvent::ApprovalRequested { request } => Record::ApprovalRequested {
@@ -190,6 +193,8 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             Record::QuestionResolved { question, outcome }
         }
         DomainEvent::TodoUpdated { todos } => Record::TodoUpdated { todos },
+        DomainEvent::TaskStarted { task } => Record::TaskStarted { task },
+        DomainEvent::TaskEnded { task, tail } => Record::TaskEnded { task, tail },
         DomainEvent::Warning { warning } => Record::Warning { warning },
     })
 }
@@ -351,6 +356,7 @@ pub fn fact(record: Record) -> Fact {
             display,
             duration_ms,
             truncated,
+            told,
         } => {
             let output = output.into_iter().map(part).collect();
             DomainEvent::ToolCompleted {
@@ -362,8 +368,11 @@ pub fn fact(record: Record) -> Fact {
                 display,
                 duration_ms,
                 truncated,
+                told: told.into_iter().map(key).collect(),
             }
         }
+        Record::TaskStarted { task } => DomainEvent::TaskStarted { task },
+        Record::TaskEnded { task, tail } => DomainEvent::TaskEnded { task, tail },
         Record::ApprovalRequested { request } => {
             DomainEvent::ApprovalRequested { request: *request }
         }

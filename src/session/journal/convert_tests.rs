@@ -9,6 +9,7 @@ use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
 use longshore_protocol::value::session::{Mode, SessionPatch, Status, WaitingFor};
+use longshore_protocol::value::task::Task;
 use longshore_protocol::value::todo::{Todo, TodoStatus};
 use longshore_protocol::value::tool::{AccessInfo, Operation, ProgressStream};
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
@@ -207,6 +208,19 @@ fn durable() -> Vec<DomainEvent> {
             signature: Some("sig".into()),
             partial: false,
         },
+        DomainEvent::TaskStarted {
+            task: Arc::new(Task::begun("bash-01234567".into())),
+        },
+        DomainEvent::TaskEnded {
+            task: Arc::new(Task {
+                status: longshore_protocol::value::task::Status::Killed,
+                exit_code: Some(-1),
+                log_gap_bytes: 1,
+                suppressed: true,
+                ..Task::begun("bash-01234567".into())
+            }),
+            tail: "out".into(),
+        },
         DomainEvent::ToolStarted {
             turn: "t1".into(),
             call: "call_1".into(),
@@ -244,6 +258,7 @@ fn durable() -> Vec<DomainEvent> {
             }),
             duration_ms: 7,
             truncated: true,
+            told: vec![],
         },
         DomainEvent::ApprovalRequested { request: approval },
         DomainEvent::ApprovalResolved {
@@ -333,6 +348,9 @@ fn every_fact_comes_back_as_it_was() {
 fn live_events_are_not_kept() {
     let text = String::new;
     for event in [
+        DomainEvent::TaskUpdated {
+            task: Arc::new(Task::begun("bash-01234567".into())),
+        },
         DomainEvent::SessionStatus {
             status: Status::Idle,
             waiting: WaitingFor::default(),

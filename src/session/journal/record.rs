@@ -13,6 +13,7 @@ use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
 use longshore_protocol::value::session::{Session, SessionPatch};
+use longshore_protocol::value::task::Task;
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::AccessInfo;
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
@@ -159,7 +160,13 @@ pub enum Record {
         duration_ms: u64,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        told: Vec<RecordKey>,
     },
+    /// Event.
+    TaskStarted { task: Arc<Task> },
+    /// Event.
+    TaskEnded { task: Arc<Task>, tail: Arc<str> },
     /// Event.
     ApprovalRequested { request: Box<ApprovalRequest> },
     /// Event.

@@ -67,7 +67,7 @@ pub(in crate::face::native) async fn cancel(
     params: CancelParams,
 ) -> Result<CancelResult, Fault> {
     let handle = cx.deps().sessions.open(&params.session_id).await?;
-    let cancelled = handle.cancel(params.turn_id).await?;
+    let cancelled = handle.cancel_with(params.turn_id, params.tasks).await?;
     Ok(CancelResult { cancelled })
 }
 

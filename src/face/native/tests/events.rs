@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use longshore_protocol::event::Event;
 use longshore_protocol::value::approval::AskResolution;
+use longshore_protocol::value::task::Task;
 
 use super::*;
 use crate::kernel::ask::{Ask, AskOutcome};
@@ -507,6 +508,7 @@ fn samples() -> Vec<DomainEvent> {
             display: None,
             duration_ms: 1,
             truncated: true,
+            told: vec![],
         },
         DomainEvent::ApprovalRequested { request: approval },
         DomainEvent::ApprovalResolved {
@@ -523,6 +525,16 @@ fn samples() -> Vec<DomainEvent> {
             outcome: AskResolution::Expired,
         },
         DomainEvent::TodoUpdated { todos: Vec::new() },
+        DomainEvent::TaskStarted {
+            task: Arc::new(Task::begun("bash-00000001".into())),
+        },
+        DomainEvent::TaskUpdated {
+            task: Arc::new(Task::begun("bash-00000001".into())),
+        },
+        DomainEvent::TaskEnded {
+            task: Arc::new(Task::begun("bash-00000001".into())),
+            tail: "out".into(),
+        },
         DomainEvent::Warning {
             warning: Warning::new("ask", "x"),
         },
