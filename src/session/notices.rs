@@ -33,7 +33,10 @@ fn text(task: &Task, tail: &str) -> String {
          source_kind=\"background_task\" source_id=\"{id}\""
     );
     if let Some(agent) = &task.child_agent_id {
-        put(&mut text, format_args!(" agent_id=\"{}\"", escape(agent.as_str())));
+        put(
+            &mut text,
+            format_args!(" agent_id=\"{}\"", escape(agent.as_str())),
+        );
     }
     text.push_str(">\n");
     let severity = if task.status == Status::Completed {
@@ -44,12 +47,20 @@ fn text(task: &Task, tail: &str) -> String {
     line(&mut text, "title", &title(task));
     line(&mut text, "severity", severity);
     line(&mut text, "description", &task.description);
-    line(&mut text, "command", task.command.as_deref().unwrap_or_default());
+    line(
+        &mut text,
+        "command",
+        task.command.as_deref().unwrap_or_default(),
+    );
     line(&mut text, "outcome", &outcome(task));
     if let Some(code) = task.exit_code {
         line(&mut text, "exit_code", &code.to_string());
     }
-    line(&mut text, "signal", task.signal.as_deref().unwrap_or_default());
+    line(
+        &mut text,
+        "signal",
+        task.signal.as_deref().unwrap_or_default(),
+    );
     if let Some(ms) = task.duration_ms {
         line(&mut text, "duration_ms", &ms.to_string());
     }
@@ -132,7 +143,10 @@ fn put_output(text: &mut String, task: &Task, tail: &str) {
     if let Some(path) = &task.output_path {
         put(
             text,
-            format_args!("<output_file path=\"{}\" bytes=\"{total}\"/>\n", escape(path)),
+            format_args!(
+                "<output_file path=\"{}\" bytes=\"{total}\"/>\n",
+                escape(path)
+            ),
         );
     }
 }
@@ -293,7 +307,8 @@ mod tests {
         };
         let said = text(&agent, "");
         assert!(
-            said.contains("agent_id=\"sub-1\"") && said.contains("resume the agent by its agent_id sub-1"),
+            said.contains("agent_id=\"sub-1\"")
+                && said.contains("resume the agent by its agent_id sub-1"),
             "{said}"
         );
         assert!(said.contains("the server ended while it ran"), "{said}");

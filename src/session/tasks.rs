@@ -303,7 +303,10 @@ fn shown(path: &Path) -> String {
 pub async fn stop(tasks: &Tasks, id: &TaskId, reason: Option<String>) -> Result<Task, Fault> {
     let before = tasks.get(Whose::Anyones, id)?;
     if before.status.is_terminal() {
-        let message = format!("the task {id} has ended already ({})", before.status.as_str());
+        let message = format!(
+            "the task {id} has ended already ({})",
+            before.status.as_str()
+        );
         return Err(Fault::new(ErrorKind::TaskFinished, message)
             .with("taskId", id.as_str())
             .with("status", before.status.as_str()));

@@ -101,10 +101,16 @@ async fn what_ends_while_idle_begins_one_turn() {
     }
     let lines = home.events.only(&["task/"]);
     for id in &ids {
-        let of_it: Vec<_> = lines.iter().filter(|line| line.contains(id.as_str())).collect();
+        let of_it: Vec<_> = lines
+            .iter()
+            .filter(|line| line.contains(id.as_str()))
+            .collect();
         assert_eq!(
             of_it,
-            [&format!("task/started {id}"), &format!("task/ended {id} completed")]
+            [
+                &format!("task/started {id}"),
+                &format!("task/ended {id} completed")
+            ]
         );
     }
     handle.close().await.unwrap();
@@ -125,7 +131,11 @@ async fn what_a_wait_told_is_not_told_again() {
     within(handle.wait(started.turn)).await.unwrap();
     quiet(&handle).await;
     assert!(home.events.told().is_empty(), "{:?}", home.events.told());
-    assert_eq!(home.events.only(&["step/started"]).len(), 2, "no further request");
+    assert_eq!(
+        home.events.only(&["step/started"]).len(),
+        2,
+        "no further request"
+    );
     let told: Vec<WakeKey> = home
         .events
         .events()
@@ -211,7 +221,11 @@ async fn what_a_close_stopped_is_told_with_the_next_turn() {
     let handle = again.sessions.open(&session.session_id).await.unwrap();
     run(&handle, "on").await;
     handle.close().await.unwrap();
-    assert_eq!(notices(&home, &session), once, "a second restart adds nothing");
+    assert_eq!(
+        notices(&home, &session),
+        once,
+        "a second restart adds nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,7 +272,9 @@ async fn a_cancel_can_end_the_tasks_too() {
     let running = handle.tasks().get(Whose::Anyones, &kept).unwrap();
     assert!(!running.status.is_terminal(), "a cancel leaves tasks alone");
     assert!(!handle.cancel_with(None, CancelTasks::Stop).await.unwrap());
-    home.events.until(&format!("task/ended {kept} killed")).await;
+    home.events
+        .until(&format!("task/ended {kept} killed"))
+        .await;
     quiet(&handle).await;
     assert!(
         home.events.told().is_empty(),
@@ -268,7 +284,10 @@ async fn a_cancel_can_end_the_tasks_too() {
     handle.close().await.unwrap();
     let notices = notices(&home, &session);
     assert_eq!(notices.len(), 1);
-    assert!(notices[0].contains("reason: stopped by user"), "{notices:?}");
+    assert!(
+        notices[0].contains("reason: stopped by user"),
+        "{notices:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +299,9 @@ async fn hosts_end_tasks_and_read_them() {
     let read = |offset, wait| tasks::output(handle.tasks(), &id, Window::From(offset), 1000, wait);
     let first = within(read(0, hour)).await.unwrap();
     assert_eq!((first.text.as_str(), first.is_eof), ("at it\n", false));
-    let none = within(read(first.next_offset, Duration::ZERO)).await.unwrap();
+    let none = within(read(first.next_offset, Duration::ZERO))
+        .await
+        .unwrap();
     assert_eq!((none.text.as_str(), none.is_eof), ("", false));
     let (rest, ()) = tokio::join!(within(read(first.next_offset, hour)), async {
         tokio::task::yield_now().await;
@@ -296,7 +317,9 @@ async fn hosts_end_tasks_and_read_them() {
     let over = tasks::stop(handle.tasks(), &id, None).await.unwrap_err();
     assert_eq!(over.kind, ErrorKind::TaskFinished);
     let (id, _end) = work(&handle, "server").await;
-    let stopped = tasks::stop(handle.tasks(), &id, Some(" ".into())).await.unwrap();
+    let stopped = tasks::stop(handle.tasks(), &id, Some(" ".into()))
+        .await
+        .unwrap();
     assert_eq!(
         (stopped.status, stopped.stop_reason.as_deref()),
         (Status::Killed, Some("stopped by user"))

@@ -8,6 +8,7 @@ use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall};
 use crate::kernel::wake::WakeKey;
 use crate::tool::Outcome;
+use crate::tool::display::capped;
 
 /// Says that a call is known. Comes before any ask, also for calls that are never run.
 pub(super) fn announce(
@@ -51,11 +52,12 @@ pub(super) fn completed(
         effects: _,
         fault: _,
     } = outcome;
+    let note = note.filter(|note| !note.is_empty());
     let message = Message::ToolResult {
         call: call.id.clone(),
         parts: output.clone(),
         is_error,
-        note: note.clone().filter(|note| !note.is_empty()),
+        note: note.clone(),
     };
     let event = DomainEvent::ToolCompleted {
         turn: cx.turn.clone(),
@@ -63,7 +65,7 @@ pub(super) fn completed(
         is_error,
         output,
         note,
-        display,
+        display: display.map(capped),
         duration_ms,
         truncated,
         told,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
     ConfigOptionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate, EmbeddedResource,
-    EmbeddedResourceResource, ImageContent, MessageId, Meta, Notice, NoticeSeverity, Plan, PlanEntry,
-    PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate,
+    EmbeddedResourceResource, ImageContent, MessageId, Meta, Notice, NoticeSeverity, Plan,
+    PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate,
     TextResourceContents, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
     UsageUpdate,
 };

@@ -738,7 +738,11 @@ fn the_end_of_a_task_is_a_card_of_its_own() {
         assert_eq!(card["sessionUpdate"], "tool_call");
         assert_eq!(
             (&card["toolCallId"], &card["title"], &card["status"]),
-            (&json!("task-bash-00000001"), &json!("build"), &json!("failed"))
+            (
+                &json!("task-bash-00000001"),
+                &json!("build"),
+                &json!("failed")
+            )
         );
         assert_eq!(card["_meta"]["longshore"]["taskId"], "bash-00000001");
         let content = card["content"].to_string();

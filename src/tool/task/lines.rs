@@ -81,7 +81,10 @@ impl Lines {
         }
         self.put("started_at", info.started_at);
         self.put_some("ended_at", info.ended_at);
-        self.put_some("duration_ms", info.ended_at.map(|end| info.duration_ms(end)));
+        self.put_some(
+            "duration_ms",
+            info.ended_at.map(|end| info.duration_ms(end)),
+        );
         self.put_some("timeout_ms", info.timeout_ms);
         if let Some(reason) = &info.stop_reason {
             self.put_text("stop_reason", reason);

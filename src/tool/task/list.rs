@@ -150,7 +150,9 @@ mod tests {
             both.contains("description: \"two\\nlines\"\n") && !both.contains("foreign"),
             "{both}"
         );
-        second_end.send(WorkerEnd::Completed(String::new())).unwrap();
+        second_end
+            .send(WorkerEnd::Completed(String::new()))
+            .unwrap();
         bench.ended(&second).await;
         assert_eq!(ids(&bench.said(&tool, json!({})).await), [first.as_str()]);
         let one = bench

@@ -84,9 +84,9 @@ impl Tool for TaskOutput {
                             truncated: !window.is_whole(),
                             ..Outcome::text(told(&window, args.offset))
                         },
-                        Err(error) => Outcome::failed(format!(
-                            "{error}. TaskList shows the tasks there are."
-                        )),
+                        Err(error) => {
+                            Outcome::failed(format!("{error}. TaskList shows the tasks there are."))
+                        }
                     }
                 }
                 .boxed()

@@ -84,9 +84,9 @@ impl Tool for TaskStop {
                     };
                     match tasks.stop(Whose::Of(&agent), &id, options).await {
                         Ok(info) => stopped(&info),
-                        Err(error) => Outcome::failed(format!(
-                            "{error}. TaskList shows the tasks there are."
-                        )),
+                        Err(error) => {
+                            Outcome::failed(format!("{error}. TaskList shows the tasks there are."))
+                        }
                     }
                 }
                 .boxed()

@@ -209,7 +209,9 @@ impl Wait {
         }
         let mut outcome = Outcome::text(text);
         if !ended.is_empty() {
-            let keys = ended.into_iter().map(|info| WakeKey::Task { task: info.id });
+            let keys = ended
+                .into_iter()
+                .map(|info| WakeKey::Task { task: info.id });
             outcome.effects.push(Effect::Told(keys.collect()));
         }
         outcome

@@ -171,7 +171,10 @@ mod tests {
     fn what_is_no_text_gets_through() {
         let bytes: Vec<u8> = (0..=255).rev().cycle().take(3000).collect();
         for status in [TaskStatus::Running, TaskStatus::Completed] {
-            let n: usize = pages(&bytes, 16, status).iter().map(|page| page.chars().count()).sum();
+            let n: usize = pages(&bytes, 16, status)
+                .iter()
+                .map(|page| page.chars().count())
+                .sum();
             assert!(n > 1000, "{n}");
         }
     }

@@ -41,7 +41,9 @@ pub(in crate::face::native) async fn output(
     cx: Cx,
     params: OutputParams,
 ) -> Result<OutputResult, Fault> {
-    let limit = params.limit.map_or(TASK_OUTPUT_BYTES, |limit| limit as usize);
+    let limit = params
+        .limit
+        .map_or(TASK_OUTPUT_BYTES, |limit| limit as usize);
     if limit == 0 || limit > TASK_OUTPUT_MAX_BYTES {
         let expected = format!("1 to {TASK_OUTPUT_MAX_BYTES}");
         let message = format!("limit is {limit}; it must be {expected}.");
