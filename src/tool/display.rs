@@ -162,6 +162,7 @@ mod tests {
             json!({"kind": "searchResults", "query": text, "text": text}),
             json!({"kind": "todo", "todos": [{"title": text, "status": "done"}]}),
             json!({"kind": "question", "questions": [question]}),
+            json!({"kind": "task", "taskId": "bash-00000001", "summary": text}),
             json!({"kind": "text", "text": text}),
             json!({"kind": "error", "message": text, "code": "denied"}),
             json!({"kind": "generic", "summary": text, "detail": text}),
