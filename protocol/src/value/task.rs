@@ -154,6 +154,10 @@ impl Task {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }
