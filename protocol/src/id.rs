@@ -85,6 +85,8 @@ ids! {
     QuestionId;
     /// A task: `bash-`, `agent-` or `question-` and eight letters or digits. Unique in its session, never used again.
     TaskId;
+    /// A command of the user's own: named by the host that runs it, or `cmd-` and eight letters or digits.
+    CommandId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

@@ -40,7 +40,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::context::Context;
-use crate::kernel::event::DomainEvent;
+use crate::kernel::event::{DomainEvent, StateRecord};
+use crate::kernel::fault::Fault;
+use crate::kernel::message::{Message, MessageOrigin};
 use crate::kernel::port::{AskHost, EventSink};
 use crate::kernel::rule::Grant;
 use crate::kernel::wake::{Wake, WakeKey};
@@ -144,6 +146,13 @@ pub enum Steer {
     Words(Vec<ContentPart>),
     /// Something the engine tells.
     Wake(Wake),
+    /// The user's own command and what came of it, as the model reads them. It asks for no answer.
+    Shell {
+        /// The command.
+        input: Arc<str>,
+        /// What came of it.
+        output: Arc<str>,
+    },
 }
 
 impl Steers {
@@ -161,6 +170,7 @@ impl Steers {
     pub fn has_news(&self, told: &HashSet<WakeKey>) -> bool {
         self.lock().iter().any(|steer| match steer {
             Steer::Words(_) => true,
+            Steer::Shell { .. } => false,
             Steer::Wake(wake) => !told.contains(&wake.key),
         })
     }
@@ -273,6 +283,33 @@ impl Ids {
 }
 
 impl Agent {
+    /// Takes the user's own command, and what came of it, into the history; not between a call and its result.
+    ///
+    /// # Errors
+    /// Storage kinds: the history does not have it then.
+    pub fn hear_shell(
+        &mut self,
+        sink: &dyn EventSink,
+        input: Arc<str>,
+        output: Arc<str>,
+    ) -> Result<(), Fault> {
+        sink.state(
+            &self.id,
+            StateRecord::Shell {
+                input: input.clone(),
+                output: output.clone(),
+            },
+        )?;
+        self.heard_shell(input, output);
+        Ok(())
+    }
+
+    fn heard_shell(&mut self, input: Arc<str>, output: Arc<str>) {
+        for text in [input, output] {
+            self.context.push(Message::user(text, MessageOrigin::Shell));
+        }
+    }
+
     /// The main agent of a new session.
     pub fn new(session: SessionId) -> Self {
         Self {

@@ -91,6 +91,7 @@ impl Restore {
                     step.tokens = Some(context_tokens);
                 }
             }
+            StateRecord::Shell { input, output } => self.agent.heard_shell(input, output),
             StateRecord::ModelState { key, value } => {
                 self.model_state.retain(|(other, _)| *other != key);
                 self.model_state.push((key, value));
@@ -220,6 +221,9 @@ impl Restore {
             | DomainEvent::ToolDelta { .. }
             | DomainEvent::ToolRunning { .. }
             | DomainEvent::ToolProgress { .. }
+            | DomainEvent::ShellStarted { .. }
+            | DomainEvent::ShellOutput { .. }
+            | DomainEvent::ShellEnded { .. }
             | DomainEvent::TaskStarted { .. }
             | DomainEvent::TaskUpdated { .. }
             | DomainEvent::TaskEnded { .. }

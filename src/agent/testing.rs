@@ -265,6 +265,10 @@ pub(crate) fn said(message: &Message) -> String {
             parts,
             origin: MessageOrigin::Notice,
         } => format!("notice {}", text_of(parts)),
+        Message::User {
+            parts,
+            origin: MessageOrigin::Shell,
+        } => format!("shell {}", text_of(parts)),
         Message::User { parts, .. } => format!("reminder {}", text_of(parts)),
         Message::Assistant {
             parts,
@@ -485,6 +489,7 @@ pub(crate) fn line(entry: &Entry) -> String {
         Entry::State(StateRecord::Spent { usage, .. }) => {
             return format!("state spent {}", usage.total());
         }
+        Entry::State(StateRecord::Shell { .. }) => return "state shell".into(),
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
         Entry::Live(event) | Entry::Durable(event) => event,
     };
@@ -552,6 +557,18 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
         DomainEvent::SessionClosed => "session/closed".into(),
+        DomainEvent::ShellStarted { command_id, .. } => format!("shell/started {command_id}"),
+        DomainEvent::ShellOutput {
+            command_id, text, ..
+        } => format!("shell/output {command_id} {text}"),
+        DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            ..
+        } => format!(
+            "shell/ended {command_id} {}",
+            if *is_error { "error" } else { "ok" }
+        ),
         DomainEvent::TaskStarted { task } => format!("task/started {}", task.task_id),
         DomainEvent::TaskUpdated { task } => format!("task/updated {}", task.task_id),
         DomainEvent::TaskEnded { task, .. } => {

@@ -172,6 +172,10 @@ impl Agent {
         for steer in cx.steers.take() {
             match steer {
                 Steer::Wake(wake) => wakes.push(wake),
+                Steer::Shell { input, output } => {
+                    self.take_wakes(cx, std::mem::take(&mut wakes))?;
+                    self.hear_shell(cx.sink.as_ref(), input, output)?;
+                }
                 Steer::Words(words) => {
                     self.take_wakes(cx, std::mem::take(&mut wakes))?;
                     self.steered(cx, Origin::Steer, words, Vec::new())?;

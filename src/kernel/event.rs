@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use longshore_protocol::id::{
-    AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId,
+    AgentId, ApprovalId, CommandId, ItemId, QuestionId, SessionId, TaskId, ToolCallId, TurnId,
 };
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
@@ -326,6 +326,37 @@ pub enum DomainEvent {
         /// All of it.
         todos: Vec<Todo>,
     },
+    /// A command of the user's own runs.
+    ShellStarted {
+        /// Its name.
+        command_id: CommandId,
+        /// The command line.
+        command: Arc<str>,
+    },
+    /// A running command of the user's own says something. Live.
+    ShellOutput {
+        /// Its name.
+        command_id: CommandId,
+        /// Which stream.
+        stream: ProgressStream,
+        /// Where this text begins in its stream, in bytes.
+        offset: u64,
+        /// The text.
+        text: String,
+    },
+    /// A command of the user's own has ended, or goes on as a task.
+    ShellEnded {
+        /// Its name.
+        command_id: CommandId,
+        /// Whether it went wrong.
+        is_error: bool,
+        /// Its exit code.
+        exit_code: Option<i32>,
+        /// The name of the signal that ended it.
+        signal: Option<String>,
+        /// The task it goes on as.
+        task_id: Option<TaskId>,
+    },
     /// A task runs detached from now on.
     TaskStarted {
         /// As it is now.
@@ -381,6 +412,13 @@ pub enum StateRecord {
         /// Tokens the next request starts from.
         context_tokens: u64,
     },
+    /// The user's own command and what it wrote entered the model's context.
+    Shell {
+        /// The command, as the model reads it.
+        input: Arc<str>,
+        /// What came of it, as the model reads it.
+        output: Arc<str>,
+    },
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
     ModelState {
         /// Whose.
@@ -404,6 +442,7 @@ impl DomainEvent {
                 | Self::ToolDelta { .. }
                 | Self::ToolProgress { .. }
                 | Self::TaskUpdated { .. }
+                | Self::ShellOutput { .. }
         )
     }
 
@@ -468,6 +507,25 @@ impl DomainEvent {
                     && stream == other
                     && join(*offset, text, *at, more)
             }
+            (
+                Self::ShellOutput {
+                    command_id: a,
+                    stream,
+                    offset,
+                    text,
+                },
+                Self::ShellOutput {
+                    command_id: b,
+                    stream: other,
+                    offset: at,
+                    text: more,
+                },
+            ) => {
+                *stream != ProgressStream::Status
+                    && a == b
+                    && stream == other
+                    && join(*offset, text, *at, more)
+            }
             (Self::TaskUpdated { task }, Self::TaskUpdated { task: newer }) => {
                 let is_same = task.task_id == newer.task_id;
                 if is_same {
@@ -485,7 +543,9 @@ impl DomainEvent {
             Self::MessageDelta { text, .. }
             | Self::ThinkingDelta { text, .. }
             | Self::ToolDelta { text, .. }
-            | Self::ToolProgress { text, .. } => text.len(),
+            | Self::ToolProgress { text, .. }
+            | Self::ShellOutput { text, .. } => text.len(),
+            Self::ShellStarted { command, .. } => command.len(),
             Self::MessageCompleted { text, .. } | Self::ThinkingCompleted { text, .. } => {
                 text.len()
             }

@@ -26,6 +26,8 @@ pub const PROCESS_GRACE_IN_CALL: Duration = Duration::from_secs(1);
 
 /// How long a command may run where the call names no time.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a command of the user's own may run before it goes on in the background.
+pub const USER_COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest time a call may name.
 pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(300);
 /// What the model sees of a long output: so many characters of its beginning …

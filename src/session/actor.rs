@@ -23,6 +23,7 @@ use super::create::check_dir;
 use super::deps::Deps;
 use super::journal::write::Journal;
 use super::notices::SESSION_CLOSED;
+use super::shell_run::Shells;
 use super::store;
 use super::surroundings::{Abilities, Workplace};
 use super::tasks::{Reporter, TaskFacts};
@@ -85,6 +86,8 @@ pub(super) struct Actor {
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
+    /// Commands of the user's own that run.
+    pub(super) shells: Shells,
     /// What the model is to be told outside the turns that hosts begin.
     pub(super) wakes: Wakes,
     /// Tasks that write to the journal once a reply has been queued.
@@ -141,6 +144,7 @@ impl Actor {
             left_open,
             workplace: None,
             turns: Turns::default(),
+            shells: Shells::default(),
             wakes,
             notes: TaskTracker::new(),
             cache: Arc::default(),
@@ -171,7 +175,7 @@ impl Actor {
                 Some(knock) = self.wakes.door.recv() => self.knocked(knock),
                 () = Wakes::gathered(due) => self.gather_over().await,
             }
-            if self.turns.may_close() {
+            if self.turns.may_close() && self.shells.is_empty() {
                 break;
             }
         }
@@ -197,6 +201,9 @@ impl Actor {
                 }
                 answer(reply, cancelled);
             }
+            Command::Shell { run, reply } => self.run_shell(run, reply).await,
+            Command::CancelShell { id, reply } => answer(reply, Ok(self.cancel_shell(&id))),
+            Command::ShellDone(done) => self.shell_done(*done),
             Command::Wait { turn, reply } => self.wait(turn, reply),
             Command::View { reply } => answer(reply, Ok(self.view())),
             Command::Set { changes, reply } => {
@@ -375,6 +382,7 @@ impl Actor {
     fn begin_close(&mut self, reply: Reply<()>) {
         self.turns.closing.push(reply);
         self.end_all_turns();
+        self.shells.end_all();
     }
 
     async fn close(mut self) {

@@ -1,7 +1,7 @@
 //! Everything that can happen to a session from outside: the closed list of what its task takes, and the handle that
 //! sends it.
 
-use longshore_protocol::id::{SessionId, TurnId};
+use longshore_protocol::id::{CommandId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
 use longshore_protocol::value::session::{Session, SessionPatch};
@@ -13,6 +13,7 @@ use longshore_protocol::value::turn::{
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 
+use super::shell_run::{ShellDone, ShellEnd, ShellRun};
 use super::turns::TurnDone;
 use super::wake::WakeDoor;
 use crate::background::Tasks;
@@ -54,6 +55,15 @@ pub(super) enum Command {
     Todos { reply: Reply<Vec<Todo>> },
     /// End what runs and unload.
     Close { reply: Reply<()> },
+    /// Run a command of the user's own, and answer when it has ended.
+    Shell {
+        run: ShellRun,
+        reply: Reply<ShellEnd>,
+    },
+    /// End such a command.
+    CancelShell { id: CommandId, reply: Reply<bool> },
+    /// Such a command has ended.
+    ShellDone(Box<ShellDone>),
     /// A turn's task has ended.
     Done(Box<TurnDone>),
 }
@@ -191,6 +201,19 @@ impl SessionHandle {
     ) -> Result<bool, Fault> {
         self.call(|reply| Command::Cancel { turn, tasks, reply })
             .await
+    }
+
+    /// Runs a command of the user's own to its end, or until it goes on in the background.
+    ///
+    /// # Errors
+    /// `invalid_params` for a blank one, `name_taken`, `session_busy` while the session is being closed.
+    pub async fn run_shell(&self, run: ShellRun) -> Result<ShellEnd, Fault> {
+        self.call(|reply| Command::Shell { run, reply }).await
+    }
+
+    /// Ends such a command; false where it does not run.
+    pub async fn cancel_shell(&self, id: CommandId) -> Result<bool, Fault> {
+        self.call(|reply| Command::CancelShell { id, reply }).await
     }
 
     /// Waits for a turn to end; at once for one that has.

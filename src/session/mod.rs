@@ -15,6 +15,7 @@ pub mod list;
 mod notices;
 mod past;
 mod resume;
+pub mod shell_run;
 pub mod store;
 pub mod surroundings;
 pub mod tasks;
@@ -28,6 +29,8 @@ mod close_tests;
 mod list_tests;
 #[cfg(test)]
 mod restore_tests;
+#[cfg(test)]
+mod shell_tests;
 #[cfg(test)]
 mod tasks_tests;
 #[cfg(test)]

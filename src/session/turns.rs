@@ -101,6 +101,18 @@ impl Turns {
         self.running.is_some() || !self.queue.is_empty()
     }
 
+    /// Gives a command of the user's own to the turn that runs; false where none does.
+    pub(super) fn hear_shell(&self, input: &Arc<str>, output: &Arc<str>) -> bool {
+        let Some(running) = &self.running else {
+            return false;
+        };
+        running.steers.push(Steer::Shell {
+            input: input.clone(),
+            output: output.clone(),
+        });
+        true
+    }
+
     /// Gives a wake to the turn that runs; back where none does.
     pub(super) fn give(&mut self, wake: Wake) -> Option<Wake> {
         let Some(running) = &mut self.running else {
@@ -483,15 +495,15 @@ impl Actor {
             self.board.set_context(agent.context.tokens());
         }
         self.take_back(running.given, running.is_woken, end.reason);
-        let words = running
-            .steers
-            .take()
-            .into_iter()
-            .filter_map(|steer| match steer {
-                Steer::Words(words) => Some(words),
-                Steer::Wake(_) => None,
-            });
-        let leftover: Vec<ContentPart> = words.flatten().collect();
+        let mut leftover: Vec<ContentPart> = Vec::new();
+        for steer in running.steers.take() {
+            match steer {
+                Steer::Words(words) => leftover.extend(words),
+                Steer::Shell { input, output } => self.enter_shell(input, output),
+                // Those that were not told are taken back already.
+                Steer::Wake(_) => {}
+            }
+        }
         if end.reason == TurnReason::Cancelled {
             self.turns.carried.extend(leftover);
         } else if !leftover.is_empty() && self.turns.closing.is_empty() {

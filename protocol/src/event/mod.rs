@@ -5,6 +5,7 @@
 
 pub mod item;
 pub mod session;
+pub mod shell;
 pub mod task;
 pub mod tool;
 pub mod turn;
@@ -75,7 +76,7 @@ macro_rules! events {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{item, session, task, tool, turn};
+            use super::{item, session, shell, task, tool, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -146,6 +147,12 @@ events! {
     QuestionResolved => "question/resolved" durable { tool::QuestionResolved },
     /// The checklist changed.
     TodoUpdated => "todo/updated" durable { session::TodoUpdated },
+    /// A command of the user's own runs. Without a `seq` where it is private.
+    ShellStarted => "shell/started" durable { shell::Started },
+    /// A command of the user's own says something.
+    ShellOutput => "shell/output" live { shell::Output },
+    /// A command of the user's own has ended, or goes on in the background. Without a `seq` where it is private.
+    ShellEnded => "shell/ended" durable { shell::Ended },
     /// A task runs in the background: it was begun there, or its call no longer waits for it.
     TaskStarted => "task/started" durable { task::Started },
     /// Something about a running task changed.

@@ -3,6 +3,7 @@
 pub mod ask;
 pub mod host;
 pub mod session;
+pub mod shell;
 pub mod task;
 pub mod turn;
 
@@ -67,7 +68,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, host, session, task, turn};
+            use super::{ask, host, session, shell, task, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -124,6 +125,10 @@ methods! {
     ToolList => "tool/list" { params: turn::ToolListParams, result: turn::ToolListResult, scope: Session, since: 1 },
     /// Gets the checklist.
     TodoGet => "todo/get" { params: turn::TodoGetParams, result: turn::TodoGetResult, scope: Session, since: 1 },
+    /// Runs a command of the user's own; answers when it has ended. No rule and no approval stands before it.
+    ShellRun => "shell/run" { params: shell::RunParams, result: shell::RunResult, scope: Session, since: 1 },
+    /// Ends a command of the user's own.
+    ShellCancel => "shell/cancel" { params: shell::CancelParams, result: shell::CancelResult, scope: Session, since: 1 },
     /// Lists tasks, newest first.
     TaskList => "task/list" { params: task::ListParams, result: task::ListResult, scope: Session, since: 1 },
     /// Gets one task.

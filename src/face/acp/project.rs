@@ -331,6 +331,10 @@ impl Projection {
             | DomainEvent::ApprovalResolved { .. }
             | DomainEvent::QuestionRequested { .. }
             | DomainEvent::QuestionResolved { .. } => {}
+            // Clients of this protocol run commands of the user themselves; those of other hosts are not theirs.
+            DomainEvent::ShellStarted { .. }
+            | DomainEvent::ShellOutput { .. }
+            | DomainEvent::ShellEnded { .. } => {}
             // The call that began it says so; its end has a card of its own, since that call is over.
             DomainEvent::TaskStarted { .. } | DomainEvent::TaskUpdated { .. } => {}
             DomainEvent::TaskEnded { task, tail } => {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::handler::{ask, host, session, task, turn};
+use super::handler::{ask, host, session, shell, task, turn};
 use super::host::NativeHost;
 use super::{NativeDeps, error, params};
 use crate::hub::Attaching;
@@ -96,6 +96,8 @@ pub(super) fn methods() -> Methods {
             Method::TurnCancel => table.on::<spec::TurnCancel, _, _>(turn::cancel),
             Method::ToolList => table.on::<spec::ToolList, _, _>(turn::tools),
             Method::TodoGet => table.on::<spec::TodoGet, _, _>(turn::todos),
+            Method::ShellRun => table.on::<spec::ShellRun, _, _>(shell::run),
+            Method::ShellCancel => table.on::<spec::ShellCancel, _, _>(shell::cancel),
             Method::TaskList => table.on::<spec::TaskList, _, _>(task::list),
             Method::TaskGet => table.on::<spec::TaskGet, _, _>(task::get),
             Method::TaskOutput => table.on::<spec::TaskOutput, _, _>(task::output),

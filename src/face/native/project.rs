@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use longshore_protocol::event::{Event, EventSpec, item, session, spec, task, tool, turn};
+use longshore_protocol::event::{Event, EventSpec, item, session, shell, spec, task, tool, turn};
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::task::Task;
@@ -47,6 +47,9 @@ pub(super) fn kind(event: &DomainEvent) -> Event {
         DomainEvent::QuestionRequested { .. } => Event::QuestionRequested,
         DomainEvent::QuestionResolved { .. } => Event::QuestionResolved,
         DomainEvent::TodoUpdated { .. } => Event::TodoUpdated,
+        DomainEvent::ShellStarted { .. } => Event::ShellStarted,
+        DomainEvent::ShellOutput { .. } => Event::ShellOutput,
+        DomainEvent::ShellEnded { .. } => Event::ShellEnded,
         DomainEvent::TaskStarted { .. } => Event::TaskStarted,
         DomainEvent::TaskUpdated { .. } => Event::TaskUpdated,
         DomainEvent::TaskEnded { .. } => Event::TaskEnded,
@@ -460,6 +463,46 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
                 out,
             );
         }
+        DomainEvent::ShellStarted {
+            command_id,
+            command,
+        } => stamp.put::<spec::ShellStarted>(
+            &shell::Started {
+                command_id: command_id.clone(),
+                command: command.to_string(),
+            },
+            out,
+        ),
+        DomainEvent::ShellOutput {
+            command_id,
+            stream,
+            offset,
+            text,
+        } => stamp.put::<spec::ShellOutput>(
+            &shell::Output {
+                command_id: command_id.clone(),
+                stream: *stream,
+                offset: *offset,
+                text: text.clone(),
+            },
+            out,
+        ),
+        DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        } => stamp.put::<spec::ShellEnded>(
+            &shell::Ended {
+                command_id: command_id.clone(),
+                is_error: *is_error,
+                exit_code: *exit_code,
+                signal: signal.clone(),
+                task_id: task_id.clone(),
+            },
+            out,
+        ),
         DomainEvent::TaskStarted { task } => stamp.put::<spec::TaskStarted>(
             &task::Started {
                 task: Task::clone(task),

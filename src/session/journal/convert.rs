@@ -39,6 +39,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
         | DomainEvent::ThinkingDelta { .. }
         | DomainEvent::ToolDelta { .. }
         | DomainEvent::ToolProgress { .. }
+        | DomainEvent::ShellOutput { .. }
         | DomainEvent::TaskUpdated { .. } => return None,
         DomainEvent::SessionUpdated { changed } => Record::SessionUpdated { changed },
         DomainEvent::SessionClosed => Record::SessionClosed,
@@ -193,6 +194,26 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             Record::QuestionResolved { question, outcome }
         }
         DomainEvent::TodoUpdated { todos } => Record::TodoUpdated { todos },
+        DomainEvent::ShellStarted {
+            command_id,
+            command,
+        } => Record::ShellStarted {
+            command_id,
+            command,
+        },
+        DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        } => Record::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        },
         DomainEvent::TaskStarted { task } => Record::TaskStarted { task },
         DomainEvent::TaskEnded { task, tail } => Record::TaskEnded { task, tail },
         DomainEvent::Warning { warning } => Record::Warning { warning },
@@ -213,6 +234,7 @@ pub fn state_record(state: StateRecord) -> Record {
             usage,
             context_tokens,
         },
+        StateRecord::Shell { input, output } => Record::Shell { input, output },
         StateRecord::ModelState { key, value } => Record::ModelState { key, value },
     }
 }
@@ -235,6 +257,9 @@ pub fn fact(record: Record) -> Fact {
                 usage,
                 context_tokens,
             });
+        }
+        Record::Shell { input, output } => {
+            return Fact::State(StateRecord::Shell { input, output });
         }
         Record::ModelState { key, value } => {
             return Fact::State(StateRecord::ModelState { key, value });
@@ -371,6 +396,26 @@ pub fn fact(record: Record) -> Fact {
                 told: told.into_iter().map(key).collect(),
             }
         }
+        Record::ShellStarted {
+            command_id,
+            command,
+        } => DomainEvent::ShellStarted {
+            command_id,
+            command,
+        },
+        Record::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        } => DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        },
         Record::TaskStarted { task } => DomainEvent::TaskStarted { task },
         Record::TaskEnded { task, tail } => DomainEvent::TaskEnded { task, tail },
         Record::ApprovalRequested { request } => {

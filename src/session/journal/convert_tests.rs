@@ -208,6 +208,17 @@ fn durable() -> Vec<DomainEvent> {
             signature: Some("sig".into()),
             partial: false,
         },
+        DomainEvent::ShellStarted {
+            command_id: "c1".into(),
+            command: "ls".into(),
+        },
+        DomainEvent::ShellEnded {
+            command_id: "c1".into(),
+            is_error: true,
+            exit_code: Some(3),
+            signal: Some("SIGTERM".into()),
+            task_id: Some("bash-01234567".into()),
+        },
         DomainEvent::TaskStarted {
             task: Arc::new(Task::begun("bash-01234567".into())),
         },
@@ -310,6 +321,10 @@ fn states() -> Vec<StateRecord> {
             },
             context_tokens: 9,
         },
+        StateRecord::Shell {
+            input: "a".into(),
+            output: "b".into(),
+        },
         StateRecord::ModelState {
             key: "m".into(),
             value: json!({"turn": 3}),
@@ -348,6 +363,12 @@ fn every_fact_comes_back_as_it_was() {
 fn live_events_are_not_kept() {
     let text = String::new;
     for event in [
+        DomainEvent::ShellOutput {
+            command_id: "c1".into(),
+            stream: ProgressStream::Stdout,
+            offset: 0,
+            text: text(),
+        },
         DomainEvent::TaskUpdated {
             task: Arc::new(Task::begun("bash-01234567".into())),
         },

@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, TaskId, ToolCallId, TurnId};
+use longshore_protocol::id::{
+    AgentId, ApprovalId, CommandId, ItemId, QuestionId, TaskId, ToolCallId, TurnId,
+};
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::display::Display;
@@ -59,6 +61,8 @@ pub enum Record {
     Granted { rule: String, cwd: Option<PathBuf> },
     /// State: a model request was answered.
     Spent { usage: Usage, context_tokens: u64 },
+    /// State: the user's own command entered the model's context.
+    Shell { input: Arc<str>, output: Arc<str> },
     /// State: a model client keeps something.
     ModelState { key: String, value: Value },
     /// Event.
@@ -162,6 +166,22 @@ pub enum Record {
         truncated: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         told: Vec<RecordKey>,
+    },
+    /// Event.
+    ShellStarted {
+        command_id: CommandId,
+        command: Arc<str>,
+    },
+    /// Event.
+    ShellEnded {
+        command_id: CommandId,
+        is_error: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
     },
     /// Event.
     TaskStarted { task: Arc<Task> },

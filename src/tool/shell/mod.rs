@@ -21,6 +21,7 @@ mod report;
 mod run;
 mod sample;
 mod tap;
+pub mod user;
 mod utf8;
 mod view;
 

@@ -3,6 +3,7 @@
 pub(super) mod ask;
 pub(super) mod host;
 pub(super) mod session;
+pub(super) mod shell;
 pub(super) mod task;
 pub(super) mod turn;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use longshore_protocol::id::SessionId;
 use longshore_protocol::method::task::{
-    GetParams, GetResult, ListParams, ListResult, OutputParams, OutputResult, StopParams, StopResult,
+    GetParams, GetResult, ListParams, ListResult, OutputParams, OutputResult, StopParams,
+    StopResult,
 };
 
 use super::page;

@@ -525,6 +525,23 @@ fn samples() -> Vec<DomainEvent> {
             outcome: AskResolution::Expired,
         },
         DomainEvent::TodoUpdated { todos: Vec::new() },
+        DomainEvent::ShellStarted {
+            command_id: "c1".into(),
+            command: "ls".into(),
+        },
+        DomainEvent::ShellOutput {
+            command_id: "c1".into(),
+            stream: ProgressStream::Stdout,
+            offset: 0,
+            text: "a".into(),
+        },
+        DomainEvent::ShellEnded {
+            command_id: "c1".into(),
+            is_error: false,
+            exit_code: Some(0),
+            signal: None,
+            task_id: None,
+        },
         DomainEvent::TaskStarted {
             task: Arc::new(Task::begun("bash-00000001".into())),
         },
