@@ -617,7 +617,7 @@ async fn long_output_is_in_the_log_byte_by_byte() {
     assert!(
         !outcome.is_error
             && shown.starts_with("1\n2\n")
-            && shown.contains("\n99999\n100000\noutput_path: ")
+            && shown.contains("\n99999\n100000\ntask_id: bash-")
     );
     assert!(shown.contains(" lines omitted …]") && shown.contains("\noutput_size_bytes: 588895\n"));
     let expected: String = (1..=100_000).map(|n| n.to_string() + "\n").collect();
@@ -647,7 +647,7 @@ async fn more_than_memory_holds_passes_through() {
     assert!(
         !outcome.is_error
             && shown.starts_with("abcdefg\n")
-            && shown.contains("\nthe end\noutput_path: ")
+            && shown.contains("\nthe end\ntask_id: bash-")
     );
     assert!(shown.contains("\noutput_size_bytes: 20000008\n"));
     let log = bench.log(&outcome);
@@ -688,7 +688,7 @@ async fn bytes_that_are_no_text() {
     bench.assert_no_log();
     let outcome = bench.run("head -c 1048576 /dev/urandom").await;
     assert!(!outcome.is_error);
-    let expected = "binary output, 1048576 bytes, not shown\noutput_path: ";
+    let expected = "binary output, 1048576 bytes, not shown\ntask_id: bash-";
     assert!(
         text(&outcome).starts_with(expected) && text(&outcome).len() < 500,
         "{}",
