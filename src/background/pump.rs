@@ -77,7 +77,7 @@ pub(super) struct Pump {
 }
 
 /// What the process did next.
-enum Happening {
+pub(super) enum Happening {
     Wrote(Chunk),
     Ended(Exit),
 }
@@ -435,7 +435,7 @@ impl Pump {
 
 /// # Cancel safety
 /// Nothing is lost when the future is dropped.
-async fn next(running: &mut Running) -> Happening {
+pub(super) async fn next(running: &mut Running) -> Happening {
     match running.next_output().await {
         Some(chunk) => Happening::Wrote(chunk),
         None => Happening::Ended(running.exited().await),
@@ -449,7 +449,7 @@ async fn advance(spill: &mut Option<Spill>) {
     }
 }
 
-async fn at(moment: Option<Instant>) {
+pub(super) async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,

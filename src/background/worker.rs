@@ -107,8 +107,8 @@ impl Tasks {
         let cancel = CancellationToken::new();
         let output = Output::new();
         let live = Live::new(Handle::Worker(cancel.clone()), Some(slots));
-        self.table()
-            .add(info.clone(), output.clone(), id.clone(), Some(live));
+        let record = self.record_of(info.clone(), id.clone());
+        self.table().add(record, output.clone(), Some(live));
         self.write_record(&id).await;
         self.inner.parts.sink.started(&info);
         let cx = WorkerCx {
