@@ -68,7 +68,13 @@ impl Tasks {
         let args = std::iter::once(OsString::from(SUPERVISE)).chain(work.args());
         let supervisor = command.replaced_by(program, args);
         let spared = parts.processes.spawn_spared(supervisor).await?;
-        let runtime = first_word(&spared, &task_dir).await?;
+        let runtime = match first_word(&spared, &task_dir).await {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                parts.processes.give_up_sparing(&spared);
+                return Err(error.into());
+            }
+        };
         let detail = ProcessDetail {
             command: spec.command_line.clone(),
             cwd: spec.cwd.clone(),
@@ -81,9 +87,7 @@ impl Tasks {
         let mut info = self.new_info(&id, &spec, true);
         info.detail = TaskDetail::Process(detail);
         let follower = self.register_supervised(info.clone(), spared, &runtime, slots);
-        self.write_record(&id).await;
-        parts.sink.started(&info);
-        parts.tracker.spawn(follower.run());
+        self.carry(&info, follower.run()).await;
         Ok(info)
     }
 
@@ -126,6 +130,15 @@ impl Tasks {
         };
         let slots = self.take_slots_anyway();
         let follower = self.register_supervised(record.info.clone(), spared, &runtime, slots);
+        if let Some(live) = self
+            .table()
+            .entries
+            .get_mut(&record.info.id)
+            .and_then(|entry| entry.live.as_mut())
+        {
+            // By the server that started it.
+            live.is_told = true;
+        }
         parts.tracker.spawn(follower.run());
         true
     }

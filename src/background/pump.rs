@@ -244,7 +244,7 @@ impl Pump {
         }
         self.tasks.write_record(&self.id).await;
         let Some(info) = self.info() else { return };
-        self.tasks.inner.parts.sink.started(&info);
+        self.tasks.tell_start(&info);
         if let Some(live) = self.live_seen() {
             live.send_modify(|seen| seen.detached = true);
         }
@@ -320,7 +320,7 @@ impl Pump {
             };
             let (pump, info) = tasks.register(running, residual, plan, None, Some(slots));
             tasks.write_record(&info.id).await;
-            tasks.inner.parts.sink.started(&info);
+            tasks.tell_start(&info);
             next = Some(pump);
         }
         if let (Some(tap), Some(info)) = (tap, info.or(before)) {

@@ -50,6 +50,8 @@ pub(super) struct Live {
     pub(super) stop: Option<StopCause>,
     /// Once it is detached.
     pub(super) slots: Option<Taken>,
+    /// Once its start was told, so that nothing about it is told before.
+    pub(super) is_told: bool,
 }
 
 /// How a running task is ended.
@@ -137,6 +139,7 @@ impl Live {
             seen: watch::Sender::new(seen),
             stop: None,
             slots,
+            is_told: false,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longshore_protocol::id::{AgentId, TaskId};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -101,21 +102,44 @@ impl Tasks {
     /// See [`StartError`]; nothing was begun then.
     ///
     /// # Cancel safety
-    /// When the future is dropped the command is stopped as by dropping its process, or goes on as the task that
-    /// [`TaskSink::started`] was told of.
+    /// When the future is dropped, either nothing was begun or the command goes on as a task like any other.
     pub async fn start_process(&self, spec: ProcessSpec) -> Result<TaskInfo, StartError> {
         let slots = self.take_slots()?;
         let id = self.fresh_id(TaskKind::Process);
         if let Some(program) = self.inner.parts.supervisor.clone() {
-            return self.start_supervised(program, id, spec, slots).await;
+            let (told, heard) = oneshot::channel();
+            let tasks = self.clone();
+            self.inner.parts.tracker.spawn(async move {
+                let started = tasks.start_supervised(program, id, spec, slots).await;
+                // Whoever asked may have gone.
+                drop(told.send(started));
+            });
+            return heard.await.unwrap_or(Err(StartError::Closed));
         }
         let (running, info) = self.spawn(&id, &spec, true).await?;
         let plan = Plan::of(&spec);
         let (pump, info) = self.register(running, info, plan, None, Some(slots));
-        self.write_record(&id).await;
-        self.inner.parts.sink.started(&info);
-        self.inner.parts.tracker.spawn(pump.run());
+        self.carry(&info, pump.run()).await;
         Ok(info)
+    }
+
+    /// Records a task that has begun, tells of it and then carries it to its end, whether or not whoever started it
+    /// still waits. Returns when it was told of.
+    pub(super) async fn carry(
+        &self,
+        info: &TaskInfo,
+        carrier: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (told, heard) = oneshot::channel();
+        let (tasks, info) = (self.clone(), info.clone());
+        self.inner.parts.tracker.spawn(async move {
+            tasks.write_record(&info.id).await;
+            tasks.tell_start(&info);
+            drop(told.send(()));
+            carrier.await;
+        });
+        // An error means that the runtime is going away.
+        drop(heard.await);
     }
 
     /// Runs a command that somebody waits for, through the tap. No limit refuses it.
@@ -252,21 +276,34 @@ impl Tasks {
 
     /// Gives the tasks of an agent that has ended to another. Returns those that still run.
     pub fn hand_over(&self, from: &AgentId, to: &AgentId) -> Vec<TaskInfo> {
-        let mut running = Vec::new();
+        let (mut running, mut told) = (Vec::new(), Vec::new());
         for entry in self.table().entries.values_mut() {
             if entry.info.owner == *from {
                 entry.info.owner = to.clone();
-                if entry.live.is_some() {
-                    running.push(entry.describe());
+                if let Some(live) = &entry.live {
+                    let info = entry.describe();
+                    told.extend(live.is_told.then(|| info.clone()));
+                    running.push(info);
                 }
             }
         }
-        for info in &running {
-            if info.detached {
-                self.inner.parts.sink.updated(info);
-            }
+        for info in &told {
+            self.inner.parts.sink.updated(info);
         }
         running
+    }
+
+    /// Tells that a task runs detached.
+    pub(super) fn tell_start(&self, info: &TaskInfo) {
+        self.inner.parts.sink.started(info);
+        if let Some(live) = self
+            .table()
+            .entries
+            .get_mut(&info.id)
+            .and_then(|entry| entry.live.as_mut())
+        {
+            live.is_told = true;
+        }
     }
 
     /// Starts no more tasks and ends all that run, side by side, without telling the model; those that outlive the
@@ -365,7 +402,7 @@ impl Tasks {
             }
             live.wish.send_modify(|wish| wish.stop = true);
             let handle = live.handle.clone();
-            let told = (is_first && entry.info.detached).then(|| entry.describe());
+            let is_told = is_first && live.is_told;
             (handle, told)
         };
         match handle {

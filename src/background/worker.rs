@@ -109,8 +109,6 @@ impl Tasks {
         let live = Live::new(Handle::Worker(cancel.clone()), Some(slots));
         let record = self.record_of(info.clone(), id.clone());
         self.table().add(record, output.clone(), Some(live));
-        self.write_record(&id).await;
-        self.inner.parts.sink.started(&info);
         let cx = WorkerCx {
             id: id.clone(),
             cancel: cancel.clone(),
@@ -122,10 +120,7 @@ impl Tasks {
             cancel,
         };
         let work = async move { work(cx).await }.boxed();
-        self.inner
-            .parts
-            .tracker
-            .spawn(carrier.run(work, spec.time_limit));
+        self.carry(&info, carrier.run(work, spec.time_limit)).await;
         Ok(info)
     }
 }
