@@ -21,7 +21,7 @@ use super::supervisor::Supervision;
 use super::table::{Handle, Live, StopCause, Taken, Wish};
 use crate::kernel::task::{ProcessDetail, TaskDetail, TaskInfo, TaskStatus};
 use crate::kernel::time::Timestamp;
-use crate::os::process::{Command, Processes, Spared, SpawnError, TASK_MARK};
+use crate::os::process::{Processes, Spared, SpawnError, TASK_MARK};
 use crate::os::{blocking, fs};
 
 /// What starts a supervisor: the word after the program's name.

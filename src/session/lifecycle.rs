@@ -173,7 +173,7 @@ impl Sessions {
                 return Ok(None);
             };
             let lock = store::lock(&dir, Timestamp::default())?;
-            Ok(Some((dir, lock)))
+            Ok::<_, Fault>(Some((dir, lock)))
         })
         .await?;
         let Some((dir, lock)) = held else {

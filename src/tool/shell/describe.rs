@@ -204,36 +204,36 @@ mod tests {
         );
         check(
             available(AtLimit::Background, Some(600), LeftRunning::Task),
-            expect![[r#"
+            expect![[r"
                 In the foreground a command may take `timeout` seconds (60 when left out, 300 at most). When its time is over it goes on in the background, and the result says so.
-                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It is killed after `timeout` seconds (600 when left out, 86400 at most), unless `disable_timeout` is set. What a command leaves running with `&` goes on as a task of its own, which the result names."#]],
+                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It is killed after `timeout` seconds (600 when left out, 86400 at most), unless `disable_timeout` is set. What a command leaves running with `&` goes on as a task of its own, which the result names."]],
             expect![
                 "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. In the background 600 when left out, 86400 at most."
             ],
         );
         check(
             available(AtLimit::Kill, Some(30), LeftRunning::Task),
-            expect![[r#"
+            expect![[r"
                 In the foreground a command may take `timeout` seconds (60 when left out, 300 at most). When its time is over it is killed.
-                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It is killed after `timeout` seconds (30 when left out, 86400 at most), unless `disable_timeout` is set. What a command leaves running with `&` goes on as a task of its own, which the result names."#]],
+                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It is killed after `timeout` seconds (30 when left out, 86400 at most), unless `disable_timeout` is set. What a command leaves running with `&` goes on as a task of its own, which the result names."]],
             expect![
                 "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. In the background 30 when left out, 86400 at most."
             ],
         );
         check(
             available(AtLimit::Background, None, LeftRunning::Ended),
-            expect![[r#"
+            expect![[r"
                 In the foreground a command may take `timeout` seconds (60 when left out, 300 at most). When its time is over it goes on in the background, and the result says so.
-                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It has no time limit unless `timeout` gives one (86400 seconds at most). What a command leaves running with `&` is ended when it returns."#]],
+                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It has no time limit unless `timeout` gives one (86400 seconds at most). What a command leaves running with `&` is ended when it returns."]],
             expect![
                 "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. In the background none when left out, 86400 at most."
             ],
         );
         check(
             available(AtLimit::Kill, None, LeftRunning::Task),
-            expect![[r#"
+            expect![[r"
                 In the foreground a command may take `timeout` seconds (60 when left out, 300 at most). When its time is over it is killed.
-                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It has no time limit unless `timeout` gives one (86400 seconds at most). What a command leaves running with `&` goes on as a task of its own, which the result names."#]],
+                - `run_in_background` starts a command and returns at once: for servers, watchers and long builds whose result you do not need yet. You are told when it ends, so do not wait for it or poll it. It has no time limit unless `timeout` gives one (86400 seconds at most). What a command leaves running with `&` goes on as a task of its own, which the result names."]],
             expect![
                 "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. In the background none when left out, 86400 at most."
             ],
