@@ -1,7 +1,6 @@
 //! What all logs of a session may take on the disk: the oldest make room.
 
 use super::Tasks;
-use super::record::Record;
 use crate::os::{blocking, fs};
 
 impl Tasks {
@@ -29,11 +28,7 @@ impl Tasks {
                 }
                 if let Some((path, n_bytes)) = entry.output.remove_log() {
                     used -= n_bytes.min(used);
-                    let record = Record {
-                        info: entry.describe(),
-                        mark: entry.mark.clone(),
-                    };
-                    removed.push((path, record));
+                    removed.push((path, entry.record()));
                 }
             }
             (removed, used <= budget)

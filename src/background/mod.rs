@@ -14,33 +14,42 @@
 //! - memory is bounded whatever a process writes; a slow disk slows the process, nothing slows a stop;
 //! - an agent sees its own tasks only ([`Whose`]): those of others do not exist for it.
 //!
+//! With `task.keep_alive_on_exit` a command begun in the background runs under a supervisor (`supervisor.rs`), a process of
+//! this program that owns its pipes and outlives the server; `follow.rs` is the server's side of it.
+//!
 //! Nothing here knows tools, sessions or hosts. On disk a task is `<session>/tasks/<id>.json` and `<id>/output.log`
 //! (`record.rs`). Start with [`Tasks`] in `tasks.rs`, then `pump.rs`.
 
 mod budget;
+mod follow;
 mod id;
 mod log;
 mod output;
 mod pump;
+mod reconcile;
 mod record;
 mod ring;
+mod runtime;
 mod settle;
 mod sink;
 mod slots;
 mod spec;
 mod spill;
+mod supervisor;
 mod table;
 mod tap;
 mod tasks;
 mod wait;
 mod worker;
 
+pub use follow::{SUPERVISE, end_supervised, spare_supervised};
 pub use id::is_task_id;
 pub use output::{OutputSlice, Window};
 pub use ring::Ring;
 pub use sink::{TaskSink, Unheard};
 pub use slots::TaskSlots;
 pub use spec::{ProcessSpec, StartError, StopOptions, TaskError, TaskLimits, Which, Whose};
+pub use supervisor::{Supervision, supervise};
 pub use table::StopCause;
 pub use tap::{Attached, DetachCause, Released, Tap, Why};
 pub use tasks::{Tasks, TasksParts};

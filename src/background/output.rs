@@ -116,6 +116,36 @@ impl Output {
         })
     }
 
+    /// The output of a task whose log another process writes.
+    pub(super) fn followed(path: &Path, caps: Caps) -> Arc<Self> {
+        let output = Self::new();
+        output.state().ring = None;
+        output.log_begun(path, caps);
+        output
+    }
+
+    /// Says that another process has added to the log, which is of so long an output now.
+    pub(super) fn grown_to(&self, total_bytes: u64) {
+        let mut state = self.state();
+        state.total_bytes = total_bytes;
+        if let Some(log) = &mut state.log {
+            log.layout.n_bytes = total_bytes;
+        }
+        drop(state);
+        self.grew.send_replace(total_bytes);
+    }
+
+    /// The output of a task whose carrier died, as far as it is in the log. Of a long one the end is not in order.
+    pub(super) fn of_dead_log(path: &Path, n_bytes: u64, problem: &str) -> Arc<Self> {
+        let output = Self::recorded(&TaskOutput {
+            size_bytes: n_bytes,
+            log_path: Some(path.to_owned()),
+            ..TaskOutput::default()
+        });
+        output.log_failed(problem.to_owned());
+        output
+    }
+
     /// Adds output.
     pub(super) fn push(&self, stream: Stream, bytes: &[u8]) {
         let total_bytes = {
@@ -236,7 +266,9 @@ impl Output {
         };
         if let Some(log) = &state.log {
             output.log_removed = log.is_removed;
-            output.log_path = (!log.is_removed).then(|| log.path.clone());
+            // Without a byte there is no file.
+            let has_file = !log.is_removed && state.total_bytes > 0;
+            output.log_path = has_file.then(|| log.path.clone());
             output.log_gap_bytes = log.layout.caps.gap_bytes(log.layout.n_bytes);
             output.log_problem.clone_from(&log.problem);
         }

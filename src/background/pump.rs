@@ -77,7 +77,7 @@ pub(super) struct Pump {
 }
 
 /// What the process did next.
-enum Happening {
+pub(super) enum Happening {
     Wrote(Chunk),
     Ended(Exit),
 }
@@ -244,7 +244,7 @@ impl Pump {
         }
         self.tasks.write_record(&self.id).await;
         let Some(info) = self.info() else { return };
-        self.tasks.inner.parts.sink.started(&info);
+        self.tasks.tell_start(&info);
         if let Some(live) = self.live_seen() {
             live.send_modify(|seen| seen.detached = true);
         }
@@ -320,7 +320,7 @@ impl Pump {
             };
             let (pump, info) = tasks.register(running, residual, plan, None, Some(slots));
             tasks.write_record(&info.id).await;
-            tasks.inner.parts.sink.started(&info);
+            tasks.tell_start(&info);
             next = Some(pump);
         }
         if let (Some(tap), Some(info)) = (tap, info.or(before)) {
@@ -435,7 +435,7 @@ impl Pump {
 
 /// # Cancel safety
 /// Nothing is lost when the future is dropped.
-async fn next(running: &mut Running) -> Happening {
+pub(super) async fn next(running: &mut Running) -> Happening {
     match running.next_output().await {
         Some(chunk) => Happening::Wrote(chunk),
         None => Happening::Ended(running.exited().await),
@@ -449,7 +449,7 @@ async fn advance(spill: &mut Option<Spill>) {
     }
 }
 
-async fn at(moment: Option<Instant>) {
+pub(super) async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,

@@ -9,6 +9,7 @@ use super::id::is_task_id;
 use crate::kernel::task::{ProcessDetail, TaskDetail, TaskInfo, TaskOutput, TaskStatus};
 use crate::kernel::time::Timestamp;
 use crate::os::fs::{self, Durability, FsError};
+use crate::os::process::Origin;
 use crate::store::atomic_file;
 
 /// A task as it is recorded.
@@ -17,6 +18,8 @@ pub(super) struct Record {
     pub(super) info: TaskInfo,
     /// The mark in the environment of its processes.
     pub(super) mark: TaskId,
+    /// Where its processes were started.
+    pub(super) origin: Origin,
 }
 
 /// The file of a record.
@@ -127,6 +130,10 @@ struct File {
     log_removed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mark: Option<TaskId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    os_session: Option<i32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -176,7 +183,7 @@ enum Status {
 
 impl File {
     fn of(record: &Record) -> Self {
-        let Record { info, mark } = record;
+        let Record { info, mark, origin } = record.clone();
         let TaskInfo {
             id,
             detail,
@@ -191,7 +198,7 @@ impl File {
             parent,
             suppressed,
             output,
-        } = info.clone();
+        } = info;
         Self {
             detail: Detail::of(detail),
             description,
@@ -216,7 +223,9 @@ impl File {
             log_gap_bytes: output.log_gap_bytes,
             log_incomplete: output.log_problem,
             log_removed: output.log_removed,
-            mark: (*mark != id).then(|| mark.clone()),
+            mark: (mark != id).then_some(mark),
+            boot_id: origin.boot_id,
+            os_session: origin.os_session,
             id,
         }
     }
@@ -252,7 +261,11 @@ impl File {
             id: self.id,
         };
         let mark = self.mark.unwrap_or_else(|| info.id.clone());
-        Record { info, mark }
+        let origin = Origin {
+            boot_id: self.boot_id,
+            os_session: self.os_session,
+        };
+        Record { info, mark, origin }
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use longshore_protocol::id::TaskId;
 
 use super::Tasks;
-use super::record::Record;
 use super::table::{Seen, StopCause};
 use crate::kernel::task::{TaskDetail, TaskInfo, TaskStatus};
 use crate::os::process::{Exit, Status};
@@ -75,12 +74,9 @@ impl Tasks {
             let table = self.table();
             let entry = table.entries.get(id)?;
             entry.live.as_ref()?;
-            let mut info = entry.describe();
-            self.finish(&mut info, &end);
-            Record {
-                info,
-                mark: entry.mark.clone(),
-            }
+            let mut record = entry.record();
+            self.finish(&mut record.info, &end);
+            record
         };
         let ended_at = record.info.ended_at;
         let is_kept = remains == Remains::Record || record.info.detached;

@@ -21,8 +21,6 @@ pub struct TaskLimits {
     pub log_max_bytes: u64,
     /// Of all logs of the session.
     pub session_log_budget: u64,
-    /// Whether commands begun in the background go on when the server ends.
-    pub keep_alive: bool,
 }
 
 impl Default for TaskLimits {
@@ -30,9 +28,8 @@ impl Default for TaskLimits {
         Self {
             max_running: limits::TASKS_PER_SESSION,
             grace: limits::PROCESS_GRACE,
-            log_max_bytes: limits::COMMAND_LOG_HEAD_BYTES + limits::COMMAND_LOG_TAIL_BYTES,
+            log_max_bytes: limits::TASK_LOG_BYTES,
             session_log_budget: limits::TASK_LOGS_BYTES,
-            keep_alive: false,
         }
     }
 }

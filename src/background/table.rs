@@ -8,10 +8,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::output::Output;
+use super::record::Record;
 use super::slots::Slot;
 use super::spec::{Which, Whose};
 use crate::kernel::task::TaskInfo;
-use crate::os::process::Stopper;
+use crate::os::process::{Origin, Spared, Stopper};
 
 /// See the module. Guarded by a lock that is never held over anything that waits.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(super) struct Entry {
     pub(super) output: Arc<Output>,
     /// The mark in the environment of its processes: its own id, or that of the task that left them running.
     pub(super) mark: TaskId,
+    /// Where its processes were started.
+    pub(super) origin: Origin,
     /// While it runs.
     pub(super) live: Option<Live>,
     /// In the order of their registration.
@@ -47,6 +50,8 @@ pub(super) struct Live {
     pub(super) stop: Option<StopCause>,
     /// Once it is detached.
     pub(super) slots: Option<Taken>,
+    /// Once its start was told, so that nothing about it is told before.
+    pub(super) is_told: bool,
 }
 
 /// How a running task is ended.
@@ -56,6 +61,10 @@ pub(super) enum Handle {
     Process(Stopper),
     /// A future.
     Worker(CancellationToken),
+    /// A process that outlives this one.
+    Supervised(Arc<Spared>),
+    /// Nothing any more: it is being settled.
+    Nothing,
 }
 
 /// What the carrier of a task is asked for. Wishes are only added, never taken back.
@@ -95,6 +104,15 @@ pub(super) struct Taken {
 }
 
 impl Entry {
+    /// What is to be on the disk.
+    pub(super) fn record(&self) -> Record {
+        Record {
+            info: self.describe(),
+            mark: self.mark.clone(),
+            origin: self.origin.clone(),
+        }
+    }
+
     /// A copy of everything there is to say about it.
     pub(super) fn describe(&self) -> TaskInfo {
         TaskInfo {
@@ -105,6 +123,11 @@ impl Entry {
 }
 
 impl Live {
+    /// Of a task that nothing carries any more and that is to be settled.
+    pub(super) fn lost() -> Self {
+        Self::new(Handle::Nothing, None)
+    }
+
     pub(super) fn new(handle: Handle, slots: Option<Taken>) -> Self {
         let seen = Seen {
             detached: slots.is_some(),
@@ -116,23 +139,20 @@ impl Live {
             seen: watch::Sender::new(seen),
             stop: None,
             slots,
+            is_told: false,
         }
     }
 }
 
 impl Table {
     /// Registers a task.
-    pub(super) fn add(
-        &mut self,
-        info: TaskInfo,
-        output: Arc<Output>,
-        mark: TaskId,
-        live: Option<Live>,
-    ) {
+    pub(super) fn add(&mut self, record: Record, output: Arc<Output>, live: Option<Live>) {
         self.next_serial += 1;
+        let Record { info, mark, origin } = record;
         let entry = Entry {
             output,
             mark,
+            origin,
             live,
             serial: self.next_serial,
             info,

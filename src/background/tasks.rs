@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longshore_protocol::id::{AgentId, TaskId};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::output::{Output, OutputSlice, Window};
@@ -21,10 +23,13 @@ use crate::os::blocking;
 use crate::os::clock::Clock;
 use crate::os::fs::Durability;
 use crate::os::ids::IdSource;
-use crate::os::process::{Processes, Running, Survivors};
+use crate::os::process::{Origin, Processes, Running, Survivors};
 
 /// Why a task is stopped whose call was dropped.
 const ABANDONED: &str = "the call that ran it was abandoned";
+
+/// What a close keeps of its time for the end of processes after KILL, and for their logs.
+const CLOSE_MARGIN: Duration = Duration::from_secs(1);
 
 /// The tasks of one session. Cheap to clone.
 #[derive(Clone)]
@@ -52,6 +57,9 @@ pub struct TasksParts {
     pub tracker: TaskTracker,
     /// Whether records are put on the disk, or only given to the kernel (sessions that are not kept).
     pub durability: Durability,
+    /// This program's file, where commands begun in the background are to go on when the server ends: it is started
+    /// again as their supervisor. Absent where they end with the session.
+    pub supervisor: Option<PathBuf>,
 }
 
 pub(super) struct Inner {
@@ -59,6 +67,9 @@ pub(super) struct Inner {
     pub(super) table: Mutex<Table>,
     /// The slots of this session.
     slots: TaskSlots,
+    origin: Origin,
+    /// Fires when the session is closed.
+    pub(super) closing: CancellationToken,
 }
 
 impl Tasks {
@@ -69,9 +80,8 @@ impl Tasks {
     pub fn open(parts: TasksParts) -> Self {
         let mut table = Table::default();
         for record in record::load_all(&parts.dir) {
-            let Record { info, mark } = record;
-            let output = Output::recorded(&info.output);
-            table.add(info, output, mark, None);
+            let output = Output::recorded(&record.info.output);
+            table.add(record, output, None);
         }
         let slots = TaskSlots::new(parts.limits.max_running);
         Self {
@@ -79,6 +89,8 @@ impl Tasks {
                 parts,
                 table: Mutex::new(table),
                 slots,
+                origin: Origin::of_process(),
+                closing: CancellationToken::new(),
             }),
         }
     }
@@ -90,18 +102,44 @@ impl Tasks {
     /// See [`StartError`]; nothing was begun then.
     ///
     /// # Cancel safety
-    /// When the future is dropped the command is stopped as by dropping its process, or goes on as the task that
-    /// [`TaskSink::started`] was told of.
+    /// When the future is dropped, either nothing was begun or the command goes on as a task like any other.
     pub async fn start_process(&self, spec: ProcessSpec) -> Result<TaskInfo, StartError> {
         let slots = self.take_slots()?;
         let id = self.fresh_id(TaskKind::Process);
+        if let Some(program) = self.inner.parts.supervisor.clone() {
+            let (told, heard) = oneshot::channel();
+            let tasks = self.clone();
+            self.inner.parts.tracker.spawn(async move {
+                let started = tasks.start_supervised(program, id, spec, slots).await;
+                // Whoever asked may have gone.
+                drop(told.send(started));
+            });
+            return heard.await.unwrap_or(Err(StartError::Closed));
+        }
         let (running, info) = self.spawn(&id, &spec, true).await?;
         let plan = Plan::of(&spec);
         let (pump, info) = self.register(running, info, plan, None, Some(slots));
-        self.write_record(&id).await;
-        self.inner.parts.sink.started(&info);
-        self.inner.parts.tracker.spawn(pump.run());
+        self.carry(&info, pump.run()).await;
         Ok(info)
+    }
+
+    /// Records a task that has begun, tells of it and then carries it to its end, whether or not whoever started it
+    /// still waits. Returns when it was told of.
+    pub(super) async fn carry(
+        &self,
+        info: &TaskInfo,
+        carrier: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (told, heard) = oneshot::channel();
+        let (tasks, info) = (self.clone(), info.clone());
+        self.inner.parts.tracker.spawn(async move {
+            tasks.write_record(&info.id).await;
+            tasks.tell_start(&info);
+            drop(told.send(()));
+            carrier.await;
+        });
+        // An error means that the runtime is going away.
+        drop(heard.await);
     }
 
     /// Runs a command that somebody waits for, through the tap. No limit refuses it.
@@ -130,6 +168,11 @@ impl Tasks {
     /// Tasks, the newest first.
     pub fn list(&self, whose: Whose<'_>, which: Which) -> Vec<TaskInfo> {
         self.table().list(whose, which)
+    }
+
+    /// What starts the processes of its tasks.
+    pub fn processes(&self) -> &Processes {
+        &self.inner.parts.processes
     }
 
     /// How many detached tasks run.
@@ -233,40 +276,60 @@ impl Tasks {
 
     /// Gives the tasks of an agent that has ended to another. Returns those that still run.
     pub fn hand_over(&self, from: &AgentId, to: &AgentId) -> Vec<TaskInfo> {
-        let mut running = Vec::new();
+        let (mut running, mut told) = (Vec::new(), Vec::new());
         for entry in self.table().entries.values_mut() {
             if entry.info.owner == *from {
                 entry.info.owner = to.clone();
-                if entry.live.is_some() {
-                    running.push(entry.describe());
+                if let Some(live) = &entry.live {
+                    let info = entry.describe();
+                    told.extend(live.is_told.then(|| info.clone()));
+                    running.push(info);
                 }
             }
         }
-        for info in &running {
-            if info.detached {
-                self.inner.parts.sink.updated(info);
-            }
+        for info in &told {
+            self.inner.parts.sink.updated(info);
         }
         running
     }
 
-    /// Starts no more tasks and ends all that run, side by side, without telling the model. Returns when all have ended
-    /// and their records are written, or when `within` is over; the rest goes on to its end then.
+    /// Tells that a task runs detached.
+    pub(super) fn tell_start(&self, info: &TaskInfo) {
+        self.inner.parts.sink.started(info);
+        if let Some(live) = self
+            .table()
+            .entries
+            .get_mut(&info.id)
+            .and_then(|entry| entry.live.as_mut())
+        {
+            live.is_told = true;
+        }
+    }
+
+    /// Starts no more tasks and ends all that run, side by side, without telling the model; those that outlive the
+    /// server go on. Returns when all have ended and their records are written, or when `within` is over; the rest goes
+    /// on to its end then.
     pub async fn close(&self, reason: &str, within: Duration) {
         let running: Vec<_> = {
             let mut table = self.table();
             table.is_closed = true;
+            self.inner.closing.cancel();
             let entries = table.entries.iter_mut();
             entries
                 .filter_map(|(id, entry)| {
                     let live = entry.live.as_ref()?;
+                    if matches!(live.handle, Handle::Supervised(_)) {
+                        return None;
+                    }
                     entry.info.suppressed = true;
                     Some((id.clone(), live.seen.subscribe()))
                 })
                 .collect()
         };
+        let grace = self.inner.parts.limits.grace;
+        let grace = grace.min(within.saturating_sub(CLOSE_MARGIN));
         for (id, _) in &running {
-            self.ask_for_end(id, StopCause::Asked, Some(reason.to_owned()));
+            self.ask_for_end_within(id, StopCause::Asked, Some(reason.to_owned()), grace);
         }
         let all_ended = running.into_iter().map(|(id, seen)| async move {
             // Whoever is gone has ended.
@@ -312,6 +375,17 @@ impl Tasks {
 
     /// Asks for the end of a running task. The first cause and reason stay.
     pub(super) fn ask_for_end(&self, id: &TaskId, cause: StopCause, reason: Option<String>) {
+        let grace = self.inner.parts.limits.grace;
+        self.ask_for_end_within(id, cause, reason, grace);
+    }
+
+    fn ask_for_end_within(
+        &self,
+        id: &TaskId,
+        cause: StopCause,
+        reason: Option<String>,
+        grace: Duration,
+    ) {
         let reason = reason
             .map(|reason| reason.trim().to_owned())
             .filter(|reason| !reason.is_empty());
@@ -328,12 +402,14 @@ impl Tasks {
             }
             live.wish.send_modify(|wish| wish.stop = true);
             let handle = live.handle.clone();
-            let told = (is_first && entry.info.detached).then(|| entry.describe());
+            let is_told = is_first && live.is_told;
             (handle, told)
         };
         match handle {
-            Handle::Process(stopper) => stopper.stop(self.inner.parts.limits.grace),
+            Handle::Process(stopper) => stopper.stop(grace),
             Handle::Worker(cancel) => cancel.cancel(),
+            Handle::Supervised(spared) => spared.terminate(),
+            Handle::Nothing => {}
         }
         if let Some(info) = told {
             self.inner.parts.sink.updated(&info);
@@ -397,30 +473,37 @@ impl Tasks {
             .drop_grace(parts.limits.grace);
         let running = parts.processes.spawn(command).await?;
         let pid = running.pid();
+        let mut info = self.new_info(id, spec, detached);
+        if let TaskDetail::Process(detail) = &mut info.detail {
+            detail.pid = Some(pid);
+            detail.pgid = Some(pid);
+            detail.start_ticks = running.start_ticks();
+        }
+        Ok((running, info))
+    }
+
+    /// A command's task that begins.
+    pub(super) fn new_info(&self, id: &TaskId, spec: &ProcessSpec, detached: bool) -> TaskInfo {
         let detail = ProcessDetail {
             command: spec.command_line.clone(),
             cwd: spec.cwd.clone(),
-            pid: Some(pid),
-            pgid: Some(pid),
-            start_ticks: running.start_ticks(),
             ..ProcessDetail::default()
         };
-        let info = TaskInfo {
+        TaskInfo {
             id: id.clone(),
             detail: TaskDetail::Process(detail),
             description: spec.description.clone(),
             owner: spec.owner.clone(),
             status: TaskStatus::Running,
             detached,
-            started_at: parts.clock.now(),
+            started_at: self.inner.parts.clock.now(),
             ended_at: None,
             stop_reason: None,
             timeout_ms: spec.time_limit.map(|limit| limit.as_millis() as u64),
             parent: None,
             suppressed: false,
             output: TaskOutput::default(),
-        };
-        Ok((running, info))
+        }
     }
 
     /// Makes a started process known, with the pump that carries it.
@@ -438,7 +521,11 @@ impl Tasks {
         let mark = info.parent.clone().unwrap_or_else(|| info.id.clone());
         let is_closed = {
             let mut table = self.table();
-            table.add(info.clone(), output.clone(), mark, Some(live));
+            table.add(
+                self.record_of(info.clone(), mark),
+                output.clone(),
+                Some(live),
+            );
             table.is_closed
         };
         if is_closed {
@@ -450,6 +537,14 @@ impl Tasks {
         (pump, info)
     }
 
+    pub(super) fn record_of(&self, info: TaskInfo, mark: TaskId) -> Record {
+        Record {
+            info,
+            mark,
+            origin: self.inner.origin.clone(),
+        }
+    }
+
     /// Writes the record of a task as it is now. A disk that refuses is told in the log; the task goes on.
     pub(super) async fn write_record(&self, id: &TaskId) {
         let record = {
@@ -457,10 +552,7 @@ impl Tasks {
             let Some(entry) = table.entries.get(id) else {
                 return;
             };
-            Record {
-                info: entry.describe(),
-                mark: entry.mark.clone(),
-            }
+            entry.record()
         };
         self.save(record).await;
     }

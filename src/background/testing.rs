@@ -25,6 +25,7 @@ pub(crate) fn parts(dir: &Path, sink: Arc<dyn TaskSink>) -> TasksParts {
         sink,
         tracker: TaskTracker::new(),
         durability: Durability::Kernel,
+        supervisor: None,
     }
 }
 

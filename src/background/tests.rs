@@ -662,3 +662,118 @@ async fn work_that_is_no_process() {
     );
     assert_eq!(bench.heard.ended(7).await.len(), 7);
 }
+
+/// A copy of what a manager has left on the disk, for one that comes after it.
+fn copied(bench: &Bench) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("tasks");
+    crate::os::fs::create_private_dirs(&to).unwrap();
+    for entry in crate::os::fs::list_dir(&bench.dir()).unwrap() {
+        let (from, to) = (bench.dir().join(&entry.name), to.join(&entry.name));
+        let bytes = crate::os::fs::read(&from.join("output.log"));
+        if let Ok(bytes) = bytes {
+            crate::os::fs::create_private_dirs(&to).unwrap();
+            crate::os::fs::write_private(&to.join("output.log"), &bytes).unwrap();
+        } else if let Ok(bytes) = crate::os::fs::read(&from) {
+            crate::os::fs::write_private(&to, &bytes).unwrap();
+        }
+    }
+    dir
+}
+
+#[tokio::test]
+async fn what_ran_when_the_server_died_is_lost_once() {
+    let first = Bench::new();
+    let task = first.start("echo out; sleep 600").await;
+    first.wrote(&task.id, "out").await;
+    // What is in no group of a marked leader any more, and has wiped its mark.
+    let parent = first.start("env -i /bin/sleep 600 & echo left").await;
+    first.end_of(&parent.id).await;
+    let running = first.tasks.list(Whose::Anyones, Which::Active);
+    assert_eq!(running.len(), 2, "{running:?}");
+    // Both logs have reached the file.
+    let log = first.dir().join(task.id.as_str()).join("output.log");
+    while !log.exists() {
+        tokio::task::yield_now().await;
+    }
+
+    let dir = copied(&first);
+    let foreign = dir.path().join("tasks");
+    for (name, content) in [
+        ("bash-badjson0.json", "{"),
+        ("bash-foreign0.json", r#"{"id":"bash-other000"}"#),
+        ("..-0000000x.json", "{}"),
+        ("notes.txt", "mine"),
+    ] {
+        crate::os::fs::write_private(&foreign.join(name), content.as_bytes()).unwrap();
+    }
+    let heard = Arc::new(Heard::default());
+    let second = Tasks::open(parts(&foreign, heard.clone()));
+    let lost = second.reconcile().await;
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    for info in &lost {
+        assert_eq!(info.status, TaskStatus::Lost);
+        assert!(info.ended_at.is_some() && info.detached);
+        // Their processes are gone, as their first manager sees too.
+        first.end_of(&info.id).await;
+    }
+    let ended = heard.ended(2).await;
+    assert_eq!(ended[0].1, "out\n");
+    assert_eq!(read(ended[0].0.output.log_path.as_ref().unwrap()), "out\n");
+    assert!(second.reconcile().await.is_empty());
+    let heard = Arc::new(Heard::default());
+    let third = Tasks::open(parts(&foreign, heard.clone()));
+    assert!(third.reconcile().await.is_empty() && heard.told().is_empty());
+    let all = third.list(Whose::Anyones, Which::All);
+    assert_eq!(all.len(), 3);
+    let known = third.get(Whose::Anyones, &task.id).unwrap();
+    assert_eq!(
+        (known.status, known.stop_reason.as_deref()),
+        (TaskStatus::Lost, Some("the server ended while it ran"))
+    );
+    let tail = third.output(Whose::Anyones, &task.id, Window::Tail, 100);
+    assert_eq!(tail.await.unwrap().bytes, b"out\n");
+}
+
+#[tokio::test]
+async fn a_thousand_short_tasks_end_once_each() {
+    let n: usize = crate::os::env::Env::of_process()
+        .get("LONGSHORE_TEST_SCALE")
+        .map_or(60, |_| 1000);
+    let bench = Bench::with(|parts| parts.limits.max_running = 1000);
+    let script = "sleep 0.01; echo done";
+    let starts = (0..n).map(|_| bench.tasks.start_process(spec(script)));
+    let started = futures::future::join_all(starts).await;
+    let ids: std::collections::HashSet<_> =
+        started.into_iter().map(|info| info.unwrap().id).collect();
+    let ended = bench.heard.ended(n).await;
+    assert_eq!((ids.len(), ended.len()), (n, n));
+    for (info, tail) in ended {
+        assert_eq!(
+            (info.status, tail.as_str()),
+            (TaskStatus::Completed, "done\n")
+        );
+        assert!(ids.contains(&info.id));
+        // Whoever is told finds the output where it is said to be.
+        assert_eq!(read(info.output.log_path.as_ref().unwrap()), "done\n");
+    }
+}
+
+#[tokio::test]
+async fn a_process_killed_by_others_has_failed() {
+    let bench = Bench::new();
+    let task = bench.start("sleep 600").await;
+    let pid = task.process().unwrap().pid.unwrap();
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let ended = bench.end_of(&task.id).await;
+    let detail = ended.process().unwrap();
+    assert_eq!(
+        (ended.status, detail.signal.as_deref()),
+        (TaskStatus::Failed, Some("SIGKILL"))
+    );
+    let stop = bench
+        .tasks
+        .stop(Whose::Anyones, &task.id, StopOptions::default());
+    assert_eq!(stop.await.unwrap(), ended);
+}

@@ -107,10 +107,8 @@ impl Tasks {
         let cancel = CancellationToken::new();
         let output = Output::new();
         let live = Live::new(Handle::Worker(cancel.clone()), Some(slots));
-        self.table()
-            .add(info.clone(), output.clone(), id.clone(), Some(live));
-        self.write_record(&id).await;
-        self.inner.parts.sink.started(&info);
+        let record = self.record_of(info.clone(), id.clone());
+        self.table().add(record, output.clone(), Some(live));
         let cx = WorkerCx {
             id: id.clone(),
             cancel: cancel.clone(),
@@ -122,10 +120,7 @@ impl Tasks {
             cancel,
         };
         let work = async move { work(cx).await }.boxed();
-        self.inner
-            .parts
-            .tracker
-            .spawn(carrier.run(work, spec.time_limit));
+        self.carry(&info, carrier.run(work, spec.time_limit)).await;
         Ok(info)
     }
 }

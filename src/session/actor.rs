@@ -43,6 +43,8 @@ use crate::tool::file::Freshness;
 const INBOX: usize = 64;
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
+/// How long the tasks of a session may take to end when it is closed: a part of what the end of a server may take.
+const TASKS_CLOSE: Duration = Duration::from_secs(3);
 /// What bears a session's id in the environment of its commands.
 pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
@@ -150,6 +152,9 @@ impl Actor {
             cache: Arc::default(),
         };
         deps.loaded.lock().insert(id.clone(), handle.clone());
+        let (shell, processes) = (deps.shell.clone(), deps.processes.clone());
+        deps.tasks
+            .spawn(async move { shell.prepare(&processes).await });
         let forget = deps.clone();
         deps.tasks.spawn(async move {
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
@@ -394,9 +399,7 @@ impl Actor {
                 self.turns.closing.push(reply);
             }
         }
-        self.tasks
-            .close(SESSION_CLOSED, PROCESS_GRACE_IN_CALL)
-            .await;
+        self.tasks.close(SESSION_CLOSED, TASKS_CLOSE).await;
         self.end_processes(&id).await;
         self.notes.close();
         if tokio::time::timeout(GATES, self.notes.wait())

@@ -54,6 +54,8 @@ pub struct Deps {
     pub shell: Arc<Shell>,
     /// Children: what the commands of a session left behind ends with it.
     pub processes: Processes,
+    /// This program's file, where commands begun in the background go on when the server ends.
+    pub supervisor: Option<PathBuf>,
     /// The slots of detached tasks of all sessions.
     pub task_slots: TaskSlots,
     /// One for the process, so that no two calls write one file at the same time.
@@ -66,6 +68,11 @@ pub struct Deps {
     pub running: Arc<Running>,
     /// The sessions that have a task.
     pub loaded: Loads,
+}
+
+/// Where the tasks of the session in this directory are.
+pub(super) fn tasks_dir(session_dir: &Path) -> PathBuf {
+    session_dir.join("tasks")
 }
 
 /// The sessions that have a task.
@@ -149,8 +156,13 @@ impl Deps {
         sink: Arc<dyn TaskSink>,
     ) -> Tasks {
         Tasks::open(TasksParts {
-            dir: dir.join("tasks"),
-            limits: TaskLimits::default(),
+            dir: tasks_dir(dir),
+            limits: TaskLimits {
+                max_running: self.config.task.max_running,
+                grace: self.config.task.kill_grace,
+                log_max_bytes: self.config.task.log_max_bytes,
+                session_log_budget: self.config.task.session_log_budget,
+            },
             slots: self.task_slots.clone(),
             processes: self.processes.clone(),
             clock: self.clock.clone(),
@@ -162,6 +174,8 @@ impl Deps {
             } else {
                 Durability::Disk
             },
+            // An ephemeral session's directory goes with it.
+            supervisor: self.supervisor.clone().filter(|_| !ephemeral),
         })
     }
 

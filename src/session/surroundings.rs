@@ -95,6 +95,7 @@ impl Workplace {
             can_ask: false,
             shell: deps.shell.clone(),
             tasks,
+            looks_after_tasks: false,
         };
         Self {
             workspace,

@@ -165,6 +165,7 @@ impl TaskSink for Reporter {
 impl Actor {
     /// Brings together what the journal and the task manager know, before the first command is taken.
     pub(super) async fn settle_tasks(&mut self) {
+        self.tasks.reconcile().await;
         for open in std::mem::take(&mut self.left_open) {
             match self.tasks.get(Whose::Anyones, &open.task_id) {
                 Ok(info) if !info.status.is_terminal() => {}

@@ -32,7 +32,12 @@ pub struct ToolDeps {
     pub shell: Arc<Shell>,
     /// Carries commands and other tasks of the session.
     pub tasks: Tasks,
+    /// The agent has all of [`TASK_TOOLS`]; set where tools are made.
+    pub looks_after_tasks: bool,
 }
+
+/// What an agent needs to look after work in the background: without any of these it gets none.
+pub const TASK_TOOLS: [&str; 3] = ["TaskList", "TaskOutput", "TaskStop"];
 
 /// Which agents have a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +109,10 @@ pub const TABLE: &[Row] = &[
         name: Bash::NAME,
         agents: Agents::Working,
         when: always,
-        make: |deps| Arc::new(Bash::new(deps.shell.clone(), deps.tasks.clone())),
+        make: |deps| {
+            let (shell, tasks) = (deps.shell.clone(), deps.tasks.clone());
+            Arc::new(Bash::new(shell, tasks, deps.looks_after_tasks))
+        },
     },
     Row {
         name: TaskList::NAME,
@@ -150,7 +158,7 @@ fn always(_: &ToolDeps) -> bool {
 
 /// The built-in tools of an agent.
 pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
-    TABLE
+    let rows: Vec<&Row> = TABLE
         .iter()
         .filter(|row| {
             let has_it = match row.agents {
@@ -160,8 +168,13 @@ pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
             };
             has_it && (row.when)(deps)
         })
-        .map(|row| (row.make)(deps))
-        .collect()
+        .collect();
+    let has = |name: &&str| rows.iter().any(|row| row.name == *name);
+    let deps = ToolDeps {
+        looks_after_tasks: TASK_TOOLS.iter().all(has),
+        ..deps.clone()
+    };
+    rows.iter().map(|row| (row.make)(&deps)).collect()
 }
 
 #[cfg(test)]
@@ -169,7 +182,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::values::ShellConfig;
+    use crate::config::values::{ShellConfig, TaskConfig};
     use crate::os::env::Env;
     use crate::os::fs::Durability;
     use crate::schema::Validator;
@@ -182,12 +195,17 @@ mod tests {
             durability: Durability::Kernel,
             image_input: false,
         };
-        let shell = Shell::new(&Env::default(), &ShellConfig::default());
+        let shell = Shell::new(
+            &Env::default(),
+            &ShellConfig::default(),
+            &TaskConfig::default(),
+        );
         ToolDeps {
             file,
             can_ask,
             shell: Arc::new(shell),
             tasks: Tasks::for_tests(Path::new("/nowhere")),
+            looks_after_tasks: false,
         }
     }
 

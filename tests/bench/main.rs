@@ -15,6 +15,7 @@ mod figures;
 mod mock;
 mod rows;
 mod server;
+mod shell;
 mod table;
 
 /// How much is measured.
@@ -43,6 +44,7 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    shell::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

@@ -15,10 +15,12 @@
 mod support;
 
 mod acp_clients;
+mod hostile;
 mod input;
 mod models;
 mod offline;
 mod resume;
 mod schedule;
 mod streams;
+mod supervised;
 mod turn;

@@ -137,6 +137,8 @@ methods! {
     TaskOutput => "task/output" { params: task::OutputParams, result: task::OutputResult, scope: Session, since: 1 },
     /// Ends a task; answers when it has ended.
     TaskStop => "task/stop" { params: task::StopParams, result: task::StopResult, scope: Session, since: 1 },
+    /// Lets a command that a call waits for go on in the background.
+    TaskDetach => "task/detach" { params: task::DetachParams, result: task::DetachResult, scope: Session, since: 1 },
     /// Lists open approvals.
     ApprovalList => "approval/list" { params: ask::ListParams, result: ask::ApprovalListResult, scope: Session, since: 1 },
     /// Answers an approval out of band.

@@ -102,3 +102,9 @@ pub struct StopParams {
 
 /// Result of `task/stop`.
 pub type StopResult = GetResult;
+
+/// Params of `task/detach`.
+pub type DetachParams = GetParams;
+
+/// Result of `task/detach`.
+pub type DetachResult = GetResult;

@@ -102,6 +102,7 @@ pub(super) fn methods() -> Methods {
             Method::TaskGet => table.on::<spec::TaskGet, _, _>(task::get),
             Method::TaskOutput => table.on::<spec::TaskOutput, _, _>(task::output),
             Method::TaskStop => table.on::<spec::TaskStop, _, _>(task::stop),
+            Method::TaskDetach => table.on::<spec::TaskDetach, _, _>(task::detach),
             Method::ApprovalList => table.on::<spec::ApprovalList, _, _>(ask::approvals),
             Method::ApprovalResolve => {
                 table.on::<spec::ApprovalResolve, _, _>(ask::resolve_approval);

@@ -139,6 +139,26 @@ impl Command {
         self
     }
 
+    /// The program and its arguments.
+    pub fn line(&self) -> Vec<OsString> {
+        let program = self.program.clone().into_os_string();
+        std::iter::once(program)
+            .chain(self.args.iter().cloned())
+            .collect()
+    }
+
+    /// Another program in the same directory with the same environment.
+    #[must_use]
+    pub fn replaced_by(
+        mut self,
+        program: impl Into<PathBuf>,
+        args: impl IntoIterator<Item = OsString>,
+    ) -> Self {
+        self.program = program.into();
+        self.args = args.into_iter().collect();
+        self
+    }
+
     /// Finds the program file: a bare name in the child's `PATH`, a relative path from its directory.
     pub(super) fn locate(&self) -> Result<PathBuf, SpawnError> {
         let is_bare = self.program.components().count() == 1 && !self.program.is_absolute();

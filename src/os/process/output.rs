@@ -106,7 +106,7 @@ impl Outputs {
     /// Reads what is in the pipes at this moment, and leaves them open.
     pub(super) fn take_ready(&mut self) -> Vec<Chunk> {
         let mut chunks = Vec::new();
-        for pipe in self.pipes.iter_mut() {
+        for pipe in &mut self.pipes {
             pipe.read_ready(&mut chunks);
         }
         chunks

@@ -93,7 +93,7 @@ async fn end_members(proc: &Proc, scanner: &Scanner, members: &mut Members) {
         tokio::select! {
             biased;
             () = deadline(&mut kill_at) => {}
-            () = all_gone(&members) => {}
+            () = all_gone(members) => {}
         }
     }
 }

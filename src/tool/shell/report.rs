@@ -51,6 +51,8 @@ pub(super) struct Report {
     pub(super) shown: Shown,
     /// The task it was: how much it wrote, and where all of it is, if not in the text.
     pub(super) info: TaskInfo,
+    /// The task that what it left running has become.
+    pub(super) residual: Option<TaskInfo>,
     /// A line about the time it was given, where not the one that was asked for.
     pub(super) timeout_note: Option<String>,
     /// Output could not be read.
@@ -103,10 +105,20 @@ impl Report {
     /// Lines beside the output that do not make it a failure.
     fn notes(&self) -> Vec<String> {
         let left_running = self.exit.map_or(0, |exit| exit.left_running);
-        let survivors = match left_running {
-            0 => None,
-            1 => Some("1 background process that the command left running was ended.".to_owned()),
-            n => Some(format!(
+        let survivors = match (left_running, &self.residual) {
+            (0, _) => None,
+            (1, Some(task)) => Some(format!(
+                "1 background process was left running; it goes on as task {}.",
+                task.id
+            )),
+            (n, Some(task)) => Some(format!(
+                "{n} background processes were left running; they go on as task {}.",
+                task.id
+            )),
+            (1, None) => {
+                Some("1 background process that the command left running was ended.".to_owned())
+            }
+            (n, None) => Some(format!(
                 "{n} background processes that the command left running were ended."
             )),
         };
@@ -200,7 +212,7 @@ fn with_lines<'a>(text: &str, lines: impl Iterator<Item = &'a String>) -> String
 }
 
 /// Cuts a text for display, in the middle; tells whether anything was cut.
-fn cut_middle(text: String) -> (String, bool) {
+pub(super) fn cut_middle(text: String) -> (String, bool) {
     const MARK: &str = "\n[…]\n";
     if text.len() <= DISPLAY_BYTES {
         return (text, false);
@@ -237,6 +249,7 @@ mod tests {
             ending,
             shown: Shown::Text(text.to_owned()),
             info: ended_task(text.len() as u64),
+            residual: None,
             timeout_note: None,
             read_error: None,
             is_over: true,

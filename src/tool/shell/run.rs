@@ -8,7 +8,9 @@ use longshore_protocol::id::{AgentId, SessionId};
 use tokio::time::{Instant, sleep_until};
 
 use super::Shell;
+use super::describe::{AtLimit, Background, LeftRunning};
 use super::environment::SESSION_ID;
+use super::going_on;
 use super::report::{Ending, Report};
 use super::tap::{CallTap, Seen};
 use crate::background::{ProcessSpec, Released, StartError, StopCause, Tasks, Why};
@@ -31,20 +33,55 @@ pub(super) struct Job {
     pub(super) cwd: PathBuf,
     /// What it is for; may be empty.
     pub(super) description: String,
-    /// How long it may run.
-    pub(super) time_limit: Duration,
+    pub(super) place: Place,
+    pub(super) limit: TimeLimit,
+    pub(super) background: Background,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The call waits for it.
+    Foreground,
+    /// The call returns at once.
+    Background,
+}
+
+/// How long a command may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TimeLimit {
+    /// `None` is for ever.
+    pub(super) limit: Option<Duration>,
     /// A line for the result, where the limit is not the one that was asked for.
-    pub(super) timeout_note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 impl Job {
-    /// Runs the command in the foreground.
+    /// Runs the command, or starts it.
     pub(super) async fn run(self, cx: ExecCx) -> Outcome {
         if cx.cancel.is_cancelled() {
             return Outcome::failed("The call was aborted before start; the command was not run.");
         }
+        match self.place {
+            Place::Foreground => self.attach(cx).await,
+            Place::Background => self.start().await,
+        }
+    }
+
+    async fn start(self) -> Outcome {
+        let started = match self.spec().await {
+            Ok(spec) => self.tasks.start_process(spec).await,
+            Err(error) => Err(error.into()),
+        };
+        match started {
+            Ok(info) => going_on::started(&info, self.limit.note.as_deref()),
+            Err(error) => Outcome::failed(not_run(&error)),
+        }
+    }
+
+    async fn attach(self, cx: ExecCx) -> Outcome {
         let (tap, mut seen) = CallTap::new(&cx.progress, &cx.cancel);
-        let started = match self.spec() {
+        let started = match self.spec().await {
             Ok(spec) => self.tasks.run_process(spec, Box::new(tap)).await,
             Err(error) => Err(error.into()),
         };
@@ -77,7 +114,7 @@ impl Job {
         }
     }
 
-    fn spec(&self) -> Result<ProcessSpec, SpawnError> {
+    async fn spec(&self) -> Result<ProcessSpec, SpawnError> {
         let shell = &self.shell;
         if !shell.program.is_absolute() {
             return Err(SpawnError::Program {
@@ -88,6 +125,19 @@ impl Job {
                 ),
             });
         }
+        let (detach_at_limit, time_limit_detached, keep_survivors) = match self.background {
+            Background::Unavailable => (false, None, false),
+            Background::Available {
+                at_limit,
+                default_limit,
+                left_running,
+            } => (
+                at_limit == AtLimit::Background,
+                default_limit,
+                left_running == LeftRunning::Task,
+            ),
+        };
+        let path = shell.path_of_commands(self.tasks.processes()).await;
         // What looks like an option to the shell is none.
         let guard = self.command.starts_with(['-', '+']).then_some("--");
         let command = Command::new(&shell.program, &self.cwd)
@@ -95,6 +145,7 @@ impl Job {
             .args(guard)
             .arg(&self.command)
             .env(shell.env.iter().cloned())
+            .env(path.map(|path| ("PATH", path)))
             .env([(SESSION_ID, self.session.as_str())]);
         Ok(ProcessSpec {
             command,
@@ -102,11 +153,11 @@ impl Job {
             cwd: self.cwd.clone(),
             description: self.description.clone(),
             owner: self.agent.clone(),
-            time_limit: Some(self.time_limit),
-            detach_at_limit: false,
-            time_limit_detached: None,
+            time_limit: self.limit.limit,
+            detach_at_limit,
+            time_limit_detached,
             output_kill_bytes: shell.output_kill_bytes,
-            keep_survivors: false,
+            keep_survivors,
         })
     }
 
@@ -117,15 +168,19 @@ impl Job {
             info,
             exit,
             cause,
+            residual,
             read_error,
-            ..
         } = released;
+        if let Why::Detached(cause) = why {
+            let limit = self.limit;
+            return going_on::detached(&info, captured, cause, &limit);
+        }
         let is_over = why == Why::Ended;
         let ending = match (cause, exit) {
             // It had ended by itself before a stop reached it.
             (_, Some(exit)) if !exit.stopped => Ending::Exited(exit),
             (Some(StopCause::TimeLimit), _) => Ending::TimedOut {
-                limit: self.time_limit,
+                limit: self.limit.limit.unwrap_or_default(),
             },
             (Some(StopCause::Flood), _) => Ending::Flooded {
                 limit_bytes: self.shell.output_kill_bytes.unwrap_or_default(),
@@ -140,7 +195,8 @@ impl Job {
             exit,
             shown: captured.shown,
             info,
-            timeout_note: self.timeout_note,
+            residual,
+            timeout_note: self.limit.note,
             read_error,
             is_over,
         }
@@ -160,9 +216,12 @@ fn not_run(error: &StartError) -> String {
         {
             " Write long text to a file first and use it from there."
         }
-        StartError::Spawn(SpawnError::System { .. } | SpawnError::Closed)
-        | StartError::LimitExceeded { .. }
-        | StartError::Closed => "",
+        StartError::LimitExceeded { .. } => {
+            " Wait until one has ended, stop one that is no longer needed, or run the command in the foreground."
+        }
+        StartError::Spawn(SpawnError::System { .. } | SpawnError::Closed) | StartError::Closed => {
+            ""
+        }
     };
     format!("The command was not run: {error}.{advice}")
 }

@@ -1,5 +1,6 @@
 //! The user's own commands: run as they are, shown by stream, and let go into the background when they take long.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,9 +14,7 @@ use super::capture::{Capture, Captured, Shown};
 use super::environment::SESSION_ID;
 use super::live::Live;
 use crate::background::{ProcessSpec, Released, Ring, StopCause, Tap, Tasks, Why};
-use crate::kernel::limits::{
-    COMMAND_RING_BYTES, PROCESS_GRACE_IN_CALL, TASK_TIMEOUT, USER_COMMAND_TIMEOUT,
-};
+use crate::kernel::limits::{COMMAND_RING_BYTES, PROCESS_GRACE_IN_CALL, USER_COMMAND_TIMEOUT};
 use crate::kernel::task::TaskInfo;
 use crate::os::process::{Chunk, Command, Stream};
 use crate::tool::Progress;
@@ -94,10 +93,9 @@ impl Shell {
             live: Live::new(progress, cancel.clone()),
             done,
         };
-        let attached = match tasks
-            .run_process(self.user_spec(command), Box::new(tap))
-            .await
-        {
+        let path = self.path_of_commands(tasks.processes()).await;
+        let spec = self.user_spec(command, path);
+        let attached = match tasks.run_process(spec, Box::new(tap)).await {
             Ok(attached) => attached,
             Err(error) => return UserEnd::failed(format!("The command was not run: {error}.")),
         };
@@ -126,7 +124,7 @@ impl Shell {
         }
     }
 
-    fn user_spec(&self, command: UserCommand) -> ProcessSpec {
+    fn user_spec(&self, command: UserCommand, path: Option<&OsString>) -> ProcessSpec {
         // What looks like an option to the shell is none.
         let guard = command.command.starts_with(['-', '+']).then_some("--");
         let process = Command::new(&self.program, &command.cwd)
@@ -134,6 +132,7 @@ impl Shell {
             .args(guard)
             .arg(&command.command)
             .env(self.env.iter().cloned())
+            .env(path.map(|path| ("PATH", path)))
             .env([(SESSION_ID, command.session.as_str())]);
         ProcessSpec {
             command: process,
@@ -142,10 +141,10 @@ impl Shell {
             description: "a command of the user".to_owned(),
             owner: command.agent,
             time_limit: Some(USER_COMMAND_TIMEOUT),
-            detach_at_limit: true,
-            time_limit_detached: Some(TASK_TIMEOUT),
+            detach_at_limit: self.auto_background,
+            time_limit_detached: self.background_timeout,
             output_kill_bytes: self.output_kill_bytes,
-            keep_survivors: true,
+            keep_survivors: !self.kill_survivors,
         }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use longshore_protocol::id::SessionId;
 use longshore_protocol::method::task::{
-    GetParams, GetResult, ListParams, ListResult, OutputParams, OutputResult, StopParams,
-    StopResult,
+    DetachParams, DetachResult, GetParams, GetResult, ListParams, ListResult, OutputParams,
+    OutputResult, StopParams, StopResult,
 };
 
 use super::page;
@@ -66,6 +66,15 @@ pub(in crate::face::native) async fn stop(cx: Cx, params: StopParams) -> Result<
     let tasks = tasks_of(&cx, &params.session_id).await?;
     let task = tasks::stop(&tasks, &params.task_id, params.reason).await?;
     Ok(StopResult { task })
+}
+
+pub(in crate::face::native) async fn detach(
+    cx: Cx,
+    params: DetachParams,
+) -> Result<DetachResult, Fault> {
+    let tasks = tasks_of(&cx, &params.session_id).await?;
+    let info = tasks.detach(Whose::Anyones, &params.task_id).await?;
+    Ok(DetachResult { task: wire(&info) })
 }
 
 async fn tasks_of(cx: &Cx, session: &SessionId) -> Result<Tasks, Fault> {
