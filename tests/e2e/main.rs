@@ -23,4 +23,5 @@ mod resume;
 mod schedule;
 mod streams;
 mod supervised;
+mod tasks;
 mod turn;
