@@ -13,3 +13,4 @@ pub mod port;
 pub mod rule;
 pub mod task;
 pub mod time;
+pub mod wake;
