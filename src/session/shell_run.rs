@@ -16,7 +16,6 @@ use super::actor::{Actor, answer};
 use super::command::{Command, Reply};
 use super::journal::write::Journal;
 use super::notices::escape;
-use crate::agent::Steer;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventSink;

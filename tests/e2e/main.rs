@@ -15,6 +15,7 @@
 mod support;
 
 mod acp_clients;
+mod files;
 mod hostile;
 mod input;
 mod models;
