@@ -403,6 +403,7 @@ impl Tasks {
             live.wish.send_modify(|wish| wish.stop = true);
             let handle = live.handle.clone();
             let is_told = is_first && live.is_told;
+            let told = is_told.then(|| entry.describe());
             (handle, told)
         };
         match handle {
