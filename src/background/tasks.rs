@@ -403,7 +403,8 @@ impl Tasks {
             live.wish.send_modify(|wish| wish.stop = true);
             let handle = live.handle.clone();
             let is_told = is_first && live.is_told;
-            (handle, is_told.then(|| entry.describe()))
+            let told = is_told.then(|| entry.describe());
+            (handle, told)
         };
         match handle {
             Handle::Process(stopper) => stopper.stop(grace),
