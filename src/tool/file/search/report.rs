@@ -1,10 +1,11 @@
 //! How results are put together for the model: lines within the limits, and in brackets what was left out and why.
 
 use std::path::Path;
+use std::time::Duration;
 
 use longshore_protocol::value::display::Display;
 
-use super::{Ended, Root, Tally};
+use super::{Root, Tally};
 use crate::kernel::limits::OUTPUT_CHARS;
 use crate::path::Workspace;
 use crate::tool::Outcome;
@@ -23,6 +24,7 @@ pub(in super::super) struct Report {
     n_chars: usize,
     notices: Vec<String>,
     truncated: bool,
+    n_not_text: usize,
 }
 
 /// A path as results show it: from the working directory where it lies below it, with control characters escaped.
@@ -44,6 +46,19 @@ pub(in super::super) fn shown_path(workspace: &Workspace, root: &Root, relative:
 }
 
 impl Report {
+    /// A path as [`shown_path`] writes it, for a line of this report.
+    pub(in super::super) fn path(
+        &mut self,
+        workspace: &Workspace,
+        root: &Root,
+        relative: &Path,
+    ) -> String {
+        if relative.to_str().is_none() {
+            self.n_not_text += 1;
+        }
+        shown_path(workspace, root, relative)
+    }
+
     /// Adds a line; false when it would go over the limit, and then it is left out.
     pub(in super::super) fn line(&mut self, line: &str) -> bool {
         let n_chars = line.chars().count() + 1;
@@ -72,13 +87,23 @@ impl Report {
     pub(in super::super) fn left_out(
         &mut self,
         tally: &Tally,
-        ended: Ended,
+        timed_out_after: Option<Duration>,
         workspace: &Workspace,
         root: &Root,
     ) {
-        if ended == Ended::TimedOut {
-            self.notice("The search was stopped after 20 seconds; the results are incomplete. Narrow it down.");
+        if let Some(time) = timed_out_after {
+            self.notice(format!(
+                "The search was stopped after {} seconds; the results are incomplete. Narrow it down.",
+                time.as_secs_f64()
+            ));
             self.truncated = true;
+        }
+        if self.n_not_text > 0 {
+            self.notice(format!(
+                "Names that are not UTF-8 are shown with \u{FFFD} for what can't be shown, and can't be given to \
+                 other tools ({}).",
+                self.n_not_text
+            ));
         }
         let troubles = tally.troubles();
         if !troubles.is_empty() {
@@ -140,6 +165,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::PathBuf;
 
     use super::*;
@@ -179,12 +206,19 @@ mod tests {
             "never nothing at all"
         );
         assert!(!report.line("y"));
-        report.left_out(&tally, Ended::TimedOut, &workspace, &root());
+        let name = Path::new(OsStr::from_bytes(b"a\xFF"));
+        assert_eq!(report.path(&workspace, &root(), name), "src/a\u{FFFD}");
+        report.left_out(&tally, Some(Duration::from_secs(20)), &workspace, &root());
         let outcome = report.into_outcome("q");
         assert!(outcome.truncated);
         let text = text(&outcome);
-        let notices: Vec<&str> = text.lines().skip(1).collect();
+        let mut notices: Vec<&str> = text.lines().skip(1).collect();
         assert!(notices[0].contains("20 seconds"));
+        assert!(
+            notices
+                .remove(1)
+                .ends_with("can't be given to other tools (1).]")
+        );
         assert!(
             notices[1].starts_with(
                 "[Not everything could be looked at (6): src/d0 (permission denied), "
