@@ -14,6 +14,7 @@
 mod figures;
 mod mock;
 mod rows;
+mod search;
 mod server;
 mod table;
 
@@ -43,6 +44,7 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    search::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

@@ -20,5 +20,6 @@ mod models;
 mod offline;
 mod resume;
 mod schedule;
+mod search;
 mod streams;
 mod turn;

@@ -194,7 +194,7 @@ impl GlobJob {
         cx: &ExecCx,
     ) -> Result<(Arc<Shared>, Ended), Failed> {
         let shared = Arc::new(Shared::default());
-        let ended = job.deps.search.run(&cx.cancel, {
+        let ended = job.deps.search.run(&cx.cancel, search::SEARCH_TIME, {
             let (job, shared, target) = (Arc::clone(job), Arc::clone(&shared), target.clone());
             move |crew| {
                 let walk = shared.walk.get_or_init(|| job.walk(&pattern, &target));
@@ -231,11 +231,11 @@ impl GlobJob {
             include_ignored: self.args.include_ignored,
             types: None,
             filter: Some(pattern.into()),
+            with_dirs: false,
         })
     }
 
     fn outcome(&self, shared: &Shared, ended: Ended) -> Result<Outcome, Failed> {
-        let time = self.deps.search.time();
         let newest = std::mem::take(&mut *shared.newest());
         let n_seen = newest.n_seen;
         let Some(Ok(walk)) = shared
@@ -243,10 +243,7 @@ impl GlobJob {
             .get()
             .filter(|_| n_seen > 0 || ended != Ended::TimedOut)
         else {
-            return Err(search::nothing_in_time(
-                time,
-                "Look in a smaller directory.",
-            ));
+            return Err(search::nothing_in_time("Look in a smaller directory."));
         };
         let root = &walk.root;
         let troubles = shared.tally.troubles();
@@ -283,8 +280,7 @@ impl GlobJob {
         if n_seen == MAX_FILES {
             report.notice(format!("{MAX_FILES} files found."));
         }
-        let timed_out_after = (ended == Ended::TimedOut).then_some(time);
-        report.left_out(&shared.tally, timed_out_after, &self.workspace, root);
+        report.left_out(&shared.tally, ended, &self.workspace, root);
         Ok(report.into_outcome(&self.args.pattern))
     }
 }

@@ -229,7 +229,7 @@ impl GrepJob {
         };
         let shared = Arc::new(Shared::default());
         let job = Arc::new(self);
-        let ended = job.deps.search.run(&cx.cancel, {
+        let ended = job.deps.search.run(&cx.cancel, search::SEARCH_TIME, {
             let (job, shared) = (Arc::clone(&job), Arc::clone(&shared));
             move |crew| {
                 let walk = shared.walk.get_or_init(|| job.walk(&target));
@@ -260,6 +260,7 @@ impl GrepJob {
             include_ignored: self.args.include_ignored,
             types: self.types.clone(),
             filter: filter.transpose().map_err(Failed::new)?,
+            with_dirs: false,
         })
     }
 
@@ -293,7 +294,6 @@ impl GrepJob {
     }
 
     fn outcome(&self, shared: &Shared, ended: Ended) -> Result<Outcome, Failed> {
-        let time = self.deps.search.time();
         let results = std::mem::take(&mut *shared.kept()).into_results();
         let Some(Ok(walk)) = shared
             .walk
@@ -301,7 +301,6 @@ impl GrepJob {
             .filter(|_| !(results.files.is_empty() && ended == Ended::TimedOut))
         else {
             return Err(search::nothing_in_time(
-                time,
                 "Search a smaller directory, or narrow it down with `glob` or `type`.",
             ));
         };
@@ -328,8 +327,7 @@ impl GrepJob {
             report.notice("There were more matches than can be kept (10 MiB); narrow the search to see the rest.");
             report.incomplete();
         }
-        let timed_out_after = (ended == Ended::TimedOut).then_some(time);
-        report.left_out(&shared.tally, timed_out_after, &self.workspace, root);
+        report.left_out(&shared.tally, ended, &self.workspace, root);
         Ok(report.into_outcome(&self.args.pattern))
     }
 

@@ -13,6 +13,7 @@ mod freshness;
 pub mod glob;
 pub mod grep;
 mod locks;
+pub mod mention;
 pub mod read;
 mod search;
 mod splice;

@@ -26,6 +26,9 @@ use std::time::Duration;
 
 use super::target::{self, Failed};
 
+/// How long one search may take.
+pub(super) const SEARCH_TIME: Duration = Duration::from_secs(20);
+
 /// Raw results of one search; what would go over it is left out from the end.
 const MAX_RESULT_BYTES: usize = 10 << 20;
 
@@ -45,9 +48,9 @@ pub(super) fn begun(ended: Ended) -> Result<Ended, Failed> {
 }
 
 /// Why a search that ran out of time has nothing to show.
-pub(super) fn nothing_in_time(time: Duration, advice: &str) -> Failed {
+pub(super) fn nothing_in_time(advice: &str) -> Failed {
     Failed::new(format!(
         "The search was stopped after {} seconds and had found nothing until then. {advice}",
-        time.as_secs_f64()
+        SEARCH_TIME.as_secs()
     ))
 }

@@ -12,9 +12,6 @@ use crate::os::blocking;
 /// More threads than this help no disk.
 const MAX_THREADS: usize = 8;
 
-/// How long one search may take.
-const SEARCH_TIME: Duration = Duration::from_secs(20);
-
 /// How long a cancelled search is waited for. A thread stuck in the kernel is left behind.
 const CANCEL_GRACE: Duration = Duration::from_millis(80);
 
@@ -31,7 +28,6 @@ const MAX_LEFT_BEHIND: isize = 8;
 pub struct SearchPool {
     threads: Arc<Semaphore>,
     n_threads: usize,
-    time: Duration,
     n_waiting: Arc<AtomicUsize>,
     n_left_behind: Arc<AtomicIsize>,
 }
@@ -75,7 +71,7 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self) {
+    pub(in super::super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
@@ -110,7 +106,7 @@ impl Crew {
 impl Default for SearchPool {
     fn default() -> Self {
         let n_cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::new(n_cores.min(MAX_THREADS), SEARCH_TIME)
+        Self::new(n_cores.min(MAX_THREADS))
     }
 }
 
@@ -120,26 +116,20 @@ const LEFT_BEHIND: u8 = 1;
 const ENDED: u8 = 2;
 
 impl SearchPool {
-    /// A pool of this many threads, at least one, that gives each search `time`.
-    pub fn new(n_threads: usize, time: Duration) -> Self {
+    /// A pool of this many threads, at least one.
+    pub fn new(n_threads: usize) -> Self {
         let n_threads = n_threads.max(1);
         Self {
             threads: Arc::new(Semaphore::new(n_threads)),
             n_threads,
-            time,
             n_waiting: Arc::default(),
             n_left_behind: Arc::default(),
         }
     }
 
-    /// How long one search may take.
-    pub(in super::super) fn time(&self) -> Duration {
-        self.time
-    }
-
     /// Runs a search on blocking threads.
     ///
-    /// What it finds goes to a place shared with the caller, who reads it however the search ended. Its time begins
+    /// What it finds goes to a place shared with the caller, who reads it however the search ended. `time` begins
     /// now: waiting for a free thread is part of it.
     ///
     /// # Cancel safety
@@ -147,9 +137,10 @@ impl SearchPool {
     pub(in super::super) async fn run(
         &self,
         cancel: &CancellationToken,
+        time: Duration,
         search: impl FnOnce(&Crew) + Send + 'static,
     ) -> Ended {
-        let deadline = tokio::time::sleep(self.time);
+        let deadline = tokio::time::sleep(time);
         tokio::pin!(deadline);
         if self.n_left_behind.load(Ordering::Relaxed) >= MAX_LEFT_BEHIND {
             return Ended::Exhausted;
@@ -259,13 +250,13 @@ mod tests {
 
     #[tokio::test]
     async fn searches_share_the_threads() {
-        let pool = SearchPool::new(3, LONG);
+        let pool = SearchPool::new(3);
         let cancel = CancellationToken::new();
         for (n_taken, expected) in [(0, 3), (2, 1)] {
             let _taken = pool.threads.clone().acquire_many_owned(n_taken).await;
             let (tell, told) = mpsc::channel();
             let search = move |crew: &Crew| tell.send(crew.n_threads()).unwrap();
-            assert_eq!(pool.run(&cancel, search).await, Ended::Completed);
+            assert_eq!(pool.run(&cancel, LONG, search).await, Ended::Completed);
             assert_eq!(told.recv().unwrap(), expected);
         }
         assert_eq!(pool.threads.available_permits(), 3);
@@ -273,10 +264,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_makes_room_for_another() {
-        let pool = Arc::new(SearchPool::new(3, LONG));
+        let pool = Arc::new(SearchPool::new(3));
         let (cancel, begun) = (CancellationToken::new(), CancellationToken::new());
         let (tell, told) = mpsc::channel();
-        let first = pool.run(&cancel, {
+        let first = pool.run(&cancel, LONG, {
             let begun = begun.clone();
             move |crew| {
                 begun.cancel();
@@ -291,7 +282,7 @@ mod tests {
         let second = async {
             begun.cancelled().await;
             let search = move |_: &Crew| tell.send(()).unwrap();
-            pool.run(&cancel, search).await
+            pool.run(&cancel, LONG, search).await
         };
         let both = futures::future::join(first, second).await;
         assert_eq!(both, (Ended::Completed, Ended::Completed));
@@ -304,11 +295,11 @@ mod tests {
             (LONG, true, Ended::Cancelled),
             (Duration::from_millis(1), false, Ended::TimedOut),
         ] {
-            let pool = SearchPool::new(1, time);
+            let pool = SearchPool::new(1);
             let cancel = CancellationToken::new();
             let (tell, told) = mpsc::channel();
             let on_start = cancel.clone();
-            let ended = pool.run(&cancel, move |crew| {
+            let ended = pool.run(&cancel, time, move |crew| {
                 if is_cancelled {
                     on_start.cancel();
                 }
@@ -329,13 +320,13 @@ mod tests {
             (LONG, true, Ended::Cancelled),
             (Duration::ZERO, false, Ended::NeverBegun),
         ] {
-            let pool = SearchPool::new(1, time);
+            let pool = SearchPool::new(1);
             let _taken = pool.threads.clone().acquire_owned().await.unwrap();
             let cancel = CancellationToken::new();
             if is_cancelled {
                 cancel.cancel();
             }
-            let ended = pool.run(&cancel, |_| unreachable!());
+            let ended = pool.run(&cancel, time, |_| unreachable!());
             assert_eq!(ended.await, expected);
             assert_eq!(pool.n_waiting.load(Ordering::Relaxed), 0);
         }
@@ -343,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_that_nobody_waits_for_ends() {
-        let pool = SearchPool::new(1, LONG);
+        let pool = SearchPool::new(1);
         let cancel = CancellationToken::new();
         let begun = CancellationToken::new();
         let on_start = begun.clone();
@@ -354,7 +345,7 @@ mod tests {
             }
         };
         tokio::select! {
-            _ = pool.run(&cancel, search) => unreachable!(),
+            _ = pool.run(&cancel, LONG, search) => unreachable!(),
             () = begun.cancelled() => {}
         }
         let share = pool.threads.acquire().await;
@@ -363,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn threads_left_behind_are_counted_and_take_no_turn() {
-        let pool = SearchPool::new(1, LONG);
+        let pool = SearchPool::new(1);
         let cancel = CancellationToken::new();
         let mut held = Vec::new();
         for n in 0..MAX_LEFT_BEHIND {
@@ -371,7 +362,7 @@ mod tests {
             let cancel = CancellationToken::new();
             let on_start = cancel.clone();
             // As a thread that hangs in the kernel does, it never looks at the sign to end.
-            let ended = pool.run(&cancel, move |_| {
+            let ended = pool.run(&cancel, LONG, move |_| {
                 on_start.cancel();
                 let _ = released.recv();
             });
@@ -380,12 +371,12 @@ mod tests {
             assert_eq!(pool.n_left_behind.load(Ordering::Relaxed), n + 1);
             assert_eq!(pool.threads.available_permits(), 1);
         }
-        let ended = pool.run(&cancel, |_| unreachable!()).await;
+        let ended = pool.run(&cancel, LONG, |_| unreachable!()).await;
         assert_eq!(ended, Ended::Exhausted);
         drop(held);
         while pool.n_left_behind.load(Ordering::Relaxed) > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(pool.run(&cancel, |_| ()).await, Ended::Completed);
+        assert_eq!(pool.run(&cancel, LONG, |_| ()).await, Ended::Completed);
     }
 }

@@ -1,11 +1,10 @@
 //! How results are put together for the model: lines within the limits, and in brackets what was left out and why.
 
 use std::path::Path;
-use std::time::Duration;
 
 use longshore_protocol::value::display::Display;
 
-use super::{Root, Tally};
+use super::{Ended, Root, SEARCH_TIME, Tally};
 use crate::kernel::limits::OUTPUT_CHARS;
 use crate::path::Workspace;
 use crate::tool::Outcome;
@@ -87,14 +86,14 @@ impl Report {
     pub(in super::super) fn left_out(
         &mut self,
         tally: &Tally,
-        timed_out_after: Option<Duration>,
+        ended: Ended,
         workspace: &Workspace,
         root: &Root,
     ) {
-        if let Some(time) = timed_out_after {
+        if ended == Ended::TimedOut {
             self.notice(format!(
                 "The search was stopped after {} seconds; the results are incomplete. Narrow it down.",
-                time.as_secs_f64()
+                SEARCH_TIME.as_secs()
             ));
             self.truncated = true;
         }
@@ -208,7 +207,7 @@ mod tests {
         assert!(!report.line("y"));
         let name = Path::new(OsStr::from_bytes(b"a\xFF"));
         assert_eq!(report.path(&workspace, &root(), name), "src/a\u{FFFD}");
-        report.left_out(&tally, Some(Duration::from_secs(20)), &workspace, &root());
+        report.left_out(&tally, Ended::TimedOut, &workspace, &root());
         let outcome = report.into_outcome("q");
         assert!(outcome.truncated);
         let text = text(&outcome);

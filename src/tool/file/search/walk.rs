@@ -14,7 +14,7 @@ use ignore::types::Types;
 use super::ignores::{Present, Rules};
 use super::queue::Queue;
 use super::{Crew, Filter};
-use crate::os::fs::{self, DirHandle, FileKind, OpenedFile, is_temp_name};
+use crate::os::fs::{self, DirReader, FileKind, OpenedFile, is_temp_name};
 use crate::path::Workspace;
 use crate::tool::file::target::{Failed, Target, io_reason};
 
@@ -51,13 +51,16 @@ pub(in super::super) struct Walk {
     pub include_ignored: bool,
     pub types: Option<Types>,
     pub filter: Option<Filter>,
+    /// Directories in scope are visited too.
+    pub with_dirs: bool,
 }
 
-/// A file in scope.
+/// A file in scope, or a directory where those are visited.
 pub(in super::super) struct Entry<'w> {
     /// From the root.
     pub relative: &'w Path,
-    dir: &'w DirHandle,
+    pub is_dir: bool,
+    dir: &'w DirReader,
     name: &'w CStr,
 }
 
@@ -164,7 +167,7 @@ enum Job {
 struct Listed {
     /// From the root.
     relative: PathBuf,
-    handle: DirHandle,
+    handle: DirReader,
     rules: Option<Arc<Rules>>,
     files: Names,
 }
@@ -202,7 +205,7 @@ struct Walker<'w> {
     walk: &'w Walk,
     tally: &'w Tally,
     crew: &'w Crew,
-    root: DirHandle,
+    root: DirReader,
     queue: Queue<Job>,
 }
 
@@ -274,7 +277,7 @@ impl Walk {
         V: FnMut(&Entry<'_>),
     {
         let root =
-            DirHandle::open(&self.root.real).map_err(|error| self.cannot_begin(&error.source))?;
+            DirReader::open(&self.root.real).map_err(|error| self.cannot_begin(&error.source))?;
         let Some((begin, rules)) = self.begin() else {
             return Ok(());
         };
@@ -302,7 +305,7 @@ impl Walk {
         let real = &self.root.real;
         let dir = real.parent().unwrap_or(real);
         let name = real.file_name().map(|name| CString::new(name.as_bytes()));
-        let opened = match (DirHandle::open(dir), name) {
+        let opened = match (DirReader::open(dir), name) {
             (Ok(dir), Some(Ok(name))) => dir.open_file(&name),
             (Err(error), _) => Err(error.source),
             _ => Err(io::ErrorKind::InvalidFilename.into()),
@@ -431,6 +434,14 @@ impl Walker<'_> {
                 .as_ref()
                 .is_some_and(|rules| rules.hide(path.whole(), true));
             if !is_hidden && self.walk.enters(path.relative()) {
+                if self.walk.with_dirs && !self.walk.is_sensitive(path.whole(), path.relative()) {
+                    visit(&Entry {
+                        relative: path.relative(),
+                        is_dir: true,
+                        dir: &handle,
+                        name,
+                    });
+                }
                 jobs.push(Job::Dir(path.relative().to_owned(), rules.clone()));
             }
         }
@@ -478,6 +489,7 @@ impl Walker<'_> {
             }
             visit(&Entry {
                 relative,
+                is_dir: false,
                 dir: &listed.handle,
                 name,
             });

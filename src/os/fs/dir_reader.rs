@@ -29,9 +29,9 @@ const NAMES_BYTES: usize = 32 << 10;
 
 /// An open directory. Its names can be read once.
 #[derive(Debug)]
-pub struct DirHandle(OwnedFd);
+pub struct DirReader(OwnedFd);
 
-/// A regular file opened through a [`DirHandle`].
+/// A regular file opened through a [`DirReader`].
 #[derive(Debug)]
 pub struct OpenedFile {
     /// At its beginning.
@@ -42,7 +42,7 @@ pub struct OpenedFile {
     pub modified: SystemTime,
 }
 
-impl DirHandle {
+impl DirReader {
     /// Opens a directory whose path was resolved: no component may be a link.
     pub fn open(path: &Path) -> Result<Self, FsError> {
         open_without_links(CWD, path)
@@ -221,7 +221,7 @@ mod tests {
         symlink("deep", real.join("sub/way")).unwrap();
         rustix::fs::mkfifoat(CWD, real.join("sub/fifo"), 0o600.into()).unwrap();
 
-        let handle = DirHandle::open(&real).unwrap();
+        let handle = DirReader::open(&real).unwrap();
         let sub = handle.open_below(Path::new("sub")).unwrap();
         let mut names = BTreeMap::new();
         let collect = |name: &CStr, kind| {
@@ -261,7 +261,7 @@ mod tests {
         for name in [c"fifo", c"link", c"deep", c"missing"] {
             assert!(sub.open_file(name).is_err(), "{name:?}");
         }
-        let open: [fn(&DirHandle, &Path) -> bool; 2] = [
+        let open: [fn(&DirReader, &Path) -> bool; 2] = [
             |handle, path| handle.open_below(path).is_ok(),
             |handle, path| open_by_components(&handle.0, path).is_ok(),
         ];
@@ -277,6 +277,6 @@ mod tests {
         }
         assert!(handle.open_below(Path::new("")).is_ok());
         assert!(open_by_components(CWD, &real).is_ok());
-        assert!(DirHandle::open(&real.join("sub/way")).is_err());
+        assert!(DirReader::open(&real.join("sub/way")).is_err());
     }
 }
