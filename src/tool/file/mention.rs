@@ -121,7 +121,9 @@ pub async fn complete(
         with_dirs: true,
     };
     let failed = Arc::new(Mutex::new(None::<Failed>));
-    let ended = pool.run(&CancellationToken::new(), TIME, {
+    // Whoever gives up drops this future.
+    let cancel = CancellationToken::new();
+    let ended = pool.run(&cancel, TIME, {
         let (best, pattern, failed) = (Arc::clone(&best), pattern.clone(), Arc::clone(&failed));
         move |crew| {
             let walked = walk.run(&Tally::default(), crew, || visitor(&best, &pattern, crew));

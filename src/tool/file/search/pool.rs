@@ -93,7 +93,7 @@ impl Crew {
     }
 
     #[cfg(test)]
-    pub(super) fn alone() -> Self {
+    pub(in super::super) fn alone() -> Self {
         Self {
             stop: Stop::default(),
             n_threads: 1,
