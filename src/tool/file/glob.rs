@@ -136,6 +136,17 @@ struct Newest {
 impl Newest {
     fn add(&mut self, modified: Option<SystemTime>, path: &Path) {
         self.n_seen += 1;
+        // Most files of a large tree are older than the newest so far, and their paths need not be kept.
+        let is_hopeless = self.heap.len() >= MAX_FILES
+            && self
+                .heap
+                .peek()
+                .is_some_and(|Reverse((oldest, Reverse(last)))| {
+                    (modified, Reverse(path)) < (*oldest, Reverse(last.as_path()))
+                });
+        if is_hopeless {
+            return;
+        }
         self.heap
             .push(Reverse((modified, Reverse(path.to_owned()))));
         if self.heap.len() > MAX_FILES {
