@@ -83,6 +83,8 @@ ids! {
     ApprovalId;
     /// A question asked of hosts: `q1`, `q2`, …
     QuestionId;
+    /// A task: `bash-`, `agent-` or `question-` and eight letters or digits. Unique in its session, never used again.
+    TaskId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

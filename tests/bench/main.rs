@@ -12,10 +12,12 @@
 )]
 
 mod figures;
+mod files;
 mod mock;
 mod rows;
 mod search;
 mod server;
+mod shell;
 mod table;
 
 /// How much is measured.
@@ -45,6 +47,8 @@ fn main() {
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
     search::measure(size, &mut table);
+    files::measure(size, &mut table);
+    shell::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

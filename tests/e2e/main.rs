@@ -15,6 +15,8 @@
 mod support;
 
 mod acp_clients;
+mod files;
+mod hostile;
 mod input;
 mod models;
 mod offline;
@@ -22,4 +24,5 @@ mod resume;
 mod schedule;
 mod search;
 mod streams;
+mod supervised;
 mod turn;
