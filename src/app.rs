@@ -18,6 +18,7 @@ use crate::face::native::NativeDeps;
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::PROCESS_GRACE;
+use crate::media::pool::ImagePool;
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::Env;
 use crate::os::fs;
@@ -176,6 +177,7 @@ impl App {
             processes: processes.clone(),
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
+            images: ImagePool::default(),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),

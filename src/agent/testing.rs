@@ -32,7 +32,7 @@ use super::context::prompt::Surroundings;
 use super::state::{Open, Restore};
 use super::turn::{TurnInput, TurnOutcome};
 use super::{Agent, Board, Steers, TurnCx};
-use crate::config::values::LoopConfig;
+use crate::config::values::{ImageConfig, LoopConfig};
 use crate::kernel::access::Access;
 use crate::kernel::ask::{Ask, AskAnswer, AskOutcome};
 use crate::kernel::event::{DomainEvent, StateRecord};
@@ -40,6 +40,7 @@ use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, MessageOrigin, Part};
 use crate::kernel::port::{Ability, AskHost, AskKind, EventSink};
 use crate::kernel::rule::Subject;
+use crate::media::pool::ImagePool;
 use crate::os::clock::FakeClock;
 use crate::os::fs::Durability;
 use crate::path::{Workspace, WorkspaceOptions};
@@ -49,6 +50,7 @@ use crate::provider::scripted::{Script, ScriptedClient};
 use crate::provider::{DeltaStream, ModelClient, ModelRequest};
 use crate::tool::file::FileDeps;
 use crate::tool::file::edit::Edit;
+use crate::tool::file::media::ReadMediaFile;
 use crate::tool::file::read::Read;
 use crate::tool::file::write::Write;
 use crate::tool::registry::Registry;
@@ -90,6 +92,9 @@ impl Bench {
             search: Arc::default(),
             durability: Durability::Kernel,
             image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         Self {
             _dir: dir,
@@ -103,7 +108,8 @@ impl Bench {
             tools: vec![
                 Arc::new(Read::new(deps.clone())),
                 Arc::new(Write::new(deps.clone())),
-                Arc::new(Edit::new(deps)),
+                Arc::new(Edit::new(deps.clone())),
+                Arc::new(ReadMediaFile::new(deps)),
                 Arc::new(crate::tool::todo::TodoList::new()),
             ],
             limits: LoopConfig::default(),

@@ -41,6 +41,8 @@ pub struct Config {
     pub shell: ShellConfig,
     /// `[files] fsync`.
     pub files_fsync: bool,
+    /// `[image]`.
+    pub image: ImageConfig,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
@@ -176,8 +178,26 @@ pub struct ShellConfig {
     pub path: Option<PathBuf>,
     /// Globs of variables that commands do not get; names of resolved secrets are among them.
     pub env_exclude: Vec<String>,
-    /// Output at which a foreground command is ended; 0 is off.
+    /// `[image]`: how large images for the model may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// Pixels of the longer edge.
+    pub max_edge_px: u32,
+    /// Bytes of an image that a tool reads.
+    pub read_byte_budget: usize,
+}
+
+/// Output at which a foreground command is ended; 0 is off.
     pub output_kill_bytes: u64,
+}
+
+/// `[image]`: how large images for the model may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// Pixels of the longer edge.
+    pub max_edge_px: u32,
+    /// Bytes of an image that a tool reads.
+    pub read_byte_budget: usize,
 }
 
 /// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
@@ -200,6 +220,7 @@ impl Default for Config {
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
             files_fsync: true,
+            image: ImageConfig::default(),
             log_level: None,
             script: None,
             script_trace: None,
@@ -236,6 +257,15 @@ impl Default for PermissionConfig {
             auto_ask_denies: false,
             approval_timeout: Some(limits::APPROVAL_TIMEOUT),
             detached_wait: limits::DETACHED_WAIT,
+        }
+    }
+}
+
+impl Default for ImageConfig {
+    fn default() -> Self {
+        Self {
+            max_edge_px: limits::IMAGE_EDGE,
+            read_byte_budget: limits::IMAGE_READ_BYTES,
         }
     }
 }
