@@ -229,13 +229,11 @@ impl Restore {
     }
 
     fn user(&mut self, input: &[longshore_protocol::value::content::ContentPart]) {
-        // It was checked before it was recorded; what a newer check would refuse is left out rather than the session.
-        if let Ok(parts) = convert(input) {
-            self.agent.context.push(Message::User {
-                parts,
-                origin: MessageOrigin::User,
-            });
-        }
+        // Its images were made fit before it was recorded.
+        self.agent.context.push(Message::User {
+            parts: convert(input),
+            origin: MessageOrigin::User,
+        });
     }
 
     fn part(&mut self, part: Part, partial: bool) {

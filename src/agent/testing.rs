@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::prompt::Surroundings;
 use super::state::{Open, Restore};
 use super::turn::{TurnInput, TurnOutcome};
-use super::{Agent, Board, Steers, TurnCx};
+use super::{Agent, Attachments, Board, Steers, TurnCx};
 use crate::config::values::{ImageConfig, LoopConfig};
 use crate::kernel::access::Access;
 use crate::kernel::ask::{Ask, AskAnswer, AskOutcome};
@@ -153,6 +153,11 @@ impl Bench {
             auto_ask_denies: false,
             approval_timeout: None,
             results_dir: self.ws.join("../results"),
+            attachments: Attachments {
+                pool: ImagePool::default(),
+                max_edge_px: ImageConfig::default().max_edge_px,
+                dir: self.ws.join("../media"),
+            },
             surroundings: Surroundings {
                 home: None,
                 longshore_home: self.ws.join("../home"),
@@ -183,8 +188,7 @@ impl Bench {
     pub(crate) async fn run_unchecked(&mut self, cx: &TurnCx, text: &str) -> TurnOutcome {
         let input = TurnInput {
             origin: Origin::User,
-            shown: vec![ContentPart::Text { text: text.into() }],
-            parts: vec![Part::text(text)],
+            input: vec![ContentPart::Text { text: text.into() }],
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running

@@ -9,8 +9,8 @@ use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReas
 use longshore_protocol::value::usage::Usage;
 
 use super::call::{BatchEnd, run_batch};
+use super::context::input::convert;
 use super::context::prompt;
-use super::media::LeftOut;
 use super::repeat::{Advice, Streak, Why};
 use super::step::{Answer, Whole};
 use super::{Agent, TurnCx};
@@ -25,9 +25,7 @@ pub struct TurnInput {
     /// Why.
     pub origin: Origin,
     /// As the host sent it.
-    pub shown: Vec<ContentPart>,
-    /// As the model sees it.
-    pub parts: Vec<Part>,
+    pub input: Vec<ContentPart>,
 }
 
 /// How a turn went; its session says so to hosts.
@@ -101,7 +99,7 @@ impl Agent {
                 return Err(max_steps(limit));
             }
             step += 1;
-            self.take_steers(cx)?;
+            self.take_steers(cx).await?;
             let whole = match self.request(cx, step, progress).await? {
                 Answer::Whole(whole) => whole,
                 Answer::Cancelled => return Ok(End::Cancelled),
@@ -120,11 +118,10 @@ impl Agent {
     }
 
     async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
-        let TurnInput {
-            origin,
-            shown,
-            parts,
-        } = input;
+        let TurnInput { origin, input } = input;
+        self.left_out.begin_turn();
+        let shown = cx.attachments.admit(input, &cx.cancel).await;
+        let parts = convert(&shown);
         cx.sink.durable(
             &self.id,
             DomainEvent::TurnStarted {
@@ -159,10 +156,10 @@ impl Agent {
         Ok(())
     }
 
-    fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
-        for shown in cx.steers.take() {
-            // It was checked when it was taken in.
-            let parts = super::context::input::convert(&shown)?;
+    async fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
+        for input in cx.steers.take() {
+            let shown = cx.attachments.admit(input, &cx.cancel).await;
+            let parts = convert(&shown);
             cx.sink.durable(
                 &self.id,
                 DomainEvent::TurnSteered {
@@ -254,8 +251,6 @@ impl Agent {
 pub(super) struct Progress {
     /// Tokens, those of failed requests included.
     pub(super) usage: Usage,
-    /// Images its requests leave out.
-    pub(super) left_out: LeftOut,
     text: String,
     streak: Streak,
 }

@@ -178,16 +178,7 @@ pub struct ShellConfig {
     pub path: Option<PathBuf>,
     /// Globs of variables that commands do not get; names of resolved secrets are among them.
     pub env_exclude: Vec<String>,
-    /// `[image]`: how large images for the model may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImageConfig {
-    /// Pixels of the longer edge.
-    pub max_edge_px: u32,
-    /// Bytes of an image that a tool reads.
-    pub read_byte_budget: usize,
-}
-
-/// Output at which a foreground command is ended; 0 is off.
+    /// Output at which a foreground command is ended; 0 is off.
     pub output_kill_bytes: u64,
 }
 

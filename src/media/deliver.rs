@@ -204,7 +204,7 @@ impl Job {
         if self.header.n_pixels() > IMAGE_PIXELS {
             return Err(too_many);
         }
-        let n_bytes = self.memory();
+        let n_bytes = self.memory(bytes.len());
         if n_bytes > IMAGE_DECODE_BYTES {
             return Err(too_many);
         }
@@ -225,13 +225,19 @@ impl Job {
     }
 
     /// Memory it takes at most: the pixels, and what they become on the way to the new size.
-    fn memory(&self) -> u64 {
+    fn memory(&self, n_bytes: usize) -> u64 {
         let pixels = self.header.n_pixels() * self.header.bytes_per_pixel;
+        // The decoder of this format copies the file.
+        let file = if self.header.kind == ImageKind::Jpeg {
+            n_bytes as u64
+        } else {
+            0
+        };
         let edge = u64::from(self.edge.unwrap_or(self.rect.width.max(self.rect.height)));
         let area = u64::from(self.rect.width) * u64::from(self.rect.height);
         // Scaling goes by rows first, turning and flattening make a copy.
         let between = (edge * u64::from(self.rect.width.max(self.rect.height))).min(area);
-        pixels + 4 * between
+        file + pixels + 4 * between
     }
 
     fn make(

@@ -27,27 +27,45 @@ impl Format {
     }
 }
 
+/// A PNG that is this many times too large when compressed in a hurry won't fit when compressed well.
+const HOPELESS: usize = 8;
+
 /// The largest side a JPEG can have.
 const JPEG_EDGE: u32 = 65_535;
 
 /// Writes an image; `None` where it takes more than `max_bytes`.
 pub(super) fn encode(pixels: &Pixels, format: Format, max_bytes: usize) -> Option<Vec<u8>> {
+    match format {
+        Format::Png => {
+            // Compressing well takes many times as long as compressing at all, which tells what is hopeless.
+            capped(max_bytes.saturating_mul(HOPELESS), |file| {
+                png(pixels, CompressionType::Fast, file)
+            })?;
+            capped(max_bytes, |file| {
+                png(pixels, CompressionType::Default, file)
+            })
+        }
+        Format::Jpeg(_) if pixels.edge() > JPEG_EDGE => None,
+        Format::Jpeg(quality) => capped(max_bytes, |file| jpeg(pixels, quality, file)),
+    }
+}
+
+/// What is written, where it fits.
+///
+/// Nothing but a full file can fail: the pixels fit their size, and their kind is one both formats have. The last bytes of
+/// a file may be written where an error is lost, so the file is asked as well.
+fn capped(max_bytes: usize, write: impl FnOnce(&mut Capped) -> ImageResult<()>) -> Option<Vec<u8>> {
     let mut file = Capped {
         bytes: Vec::new(),
         max_bytes,
+        is_full: false,
     };
-    let written = match format {
-        Format::Png => png(pixels, &mut file),
-        Format::Jpeg(_) if pixels.edge() > JPEG_EDGE => return None,
-        Format::Jpeg(quality) => jpeg(pixels, quality, &mut file),
-    };
-    // Nothing but a full file can fail: the pixels fit their size, and their kind is one both formats have.
-    written.ok().map(|()| file.bytes)
+    let written = write(&mut file);
+    (written.is_ok() && !file.is_full).then_some(file.bytes)
 }
 
-fn png(pixels: &Pixels, file: &mut Capped) -> ImageResult<()> {
-    let encoder =
-        PngEncoder::new_with_quality(file, CompressionType::Default, FilterType::Adaptive);
+fn png(pixels: &Pixels, compression: CompressionType, file: &mut Capped) -> ImageResult<()> {
+    let encoder = PngEncoder::new_with_quality(file, compression, FilterType::Adaptive);
     let color = match pixels.channels {
         Channels::Gray => ExtendedColorType::L8,
         Channels::GrayAlpha => ExtendedColorType::La8,
@@ -92,11 +110,13 @@ fn on_white(data: &[u8], n: usize) -> Vec<u8> {
 struct Capped {
     bytes: Vec<u8>,
     max_bytes: usize,
+    is_full: bool,
 }
 
 impl Write for Capped {
     fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + more.len() > self.max_bytes {
+        if self.is_full || self.bytes.len() + more.len() > self.max_bytes {
+            self.is_full = true;
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.bytes.extend_from_slice(more);

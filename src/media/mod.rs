@@ -9,6 +9,7 @@
 //! that is handed out has a format every provider takes, and is no larger than was asked for; scaling a result again
 //! changes nothing. Start with [`deliver`].
 
+pub mod admit;
 pub mod deliver;
 mod encode;
 pub mod header;

@@ -16,6 +16,7 @@ mod support;
 
 mod acp_clients;
 mod input;
+mod media;
 mod models;
 mod offline;
 mod resume;

@@ -40,9 +40,7 @@ pub(super) fn frames(path: &Path, os: &str) -> String {
     let source = quoted(&path.to_string_lossy(), os);
     let stem = path.with_extension("").to_string_lossy().replace('%', "%%");
     let target = quoted(&format!("{stem}-%03d.png"), os);
-    format!(
-        "Take frames out of it with `ffmpeg -i {source} -vf fps=1 {target}` and look at those."
-    )
+    format!("Take frames out of it with `ffmpeg -i {source} -vf fps=1 {target}` and look at those.")
 }
 
 /// A name for the converted image: never that of the original, whose name may lie.
@@ -112,6 +110,9 @@ mod tests {
             assert!(hint.contains(part), "{hint}");
         }
         let frames = frames(Path::new("/50%.mp4"), "linux");
-        assert!(frames.contains("'/50%.mp4' -vf fps=1 '/50%%-%03d.png'"), "{frames}");
+        assert!(
+            frames.contains("'/50%.mp4' -vf fps=1 '/50%%-%03d.png'"),
+            "{frames}"
+        );
     }
 }

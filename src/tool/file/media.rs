@@ -102,7 +102,7 @@ impl Tool for ReadMediaFile {
         let path = cx.workspace.resolve(&args.path)?.path;
         Ok(Call {
             accesses: vec![Access::read(&path)],
-            title: format!("Look at {}", cx.workspace.show(&path)),
+            title: format!("Read {}", cx.workspace.show(&path)),
             display: Display::FileRead {
                 path: path.display().to_string(),
                 line: None,
@@ -174,7 +174,9 @@ impl MediaJob {
         bytes.reserve_exact((size as usize).saturating_sub(bytes.len()));
         // A file that is being written to is read as far as it was when it was opened.
         let rest = size.saturating_sub(bytes.len() as u64);
-        file.take(rest).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.take(rest)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
         target::check_cancel(cancel)?;
         Ok(Image {
             kind,
@@ -354,7 +356,9 @@ impl MediaJob {
                 )
             }
         };
-        format!("{shown} {mode} If you make or change an image, look at it again before you speak of it.")
+        format!(
+            "{shown} {mode} If you make or change an image, look at it again before you speak of it."
+        )
     }
 }
 

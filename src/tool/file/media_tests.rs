@@ -1,8 +1,3 @@
-#![expect(
-    clippy::disallowed_methods,
-    reason = "these tests set up real files"
-)]
-
 use std::os::unix::fs::symlink;
 
 use longshore_protocol::error::ErrorKind;
@@ -18,7 +13,11 @@ use crate::media::testing::{gif, gradient, jpeg, noise, png, promising_png, turn
 fn shown(outcome: &Outcome) -> (Vec<u8>, String) {
     assert!(!outcome.is_error, "{outcome:?}");
     match outcome.output.as_slice() {
-        [Part::Text(open), Part::Image { mime, data }, Part::Text(close)] => {
+        [
+            Part::Text(open),
+            Part::Image { mime, data },
+            Part::Text(close),
+        ] => {
             assert!(open.starts_with("<image path=\"") && open.ends_with("\">"));
             assert_eq!(&**close, "</image>");
             let bytes = STANDARD.decode(data.as_bytes()).unwrap();
@@ -60,7 +59,10 @@ async fn small_images_are_shown_as_they_are() {
             let args = json!({"path": name, "full_resolution": full_resolution});
             let (given, note) = shown(&look(&bench, args).await);
             assert_eq!(given, bytes, "{name}");
-            says(&note, &["Shown as it is: 60 × 40 pixels.", "fractions of width"]);
+            says(
+                &note,
+                &["Shown as it is: 60 × 40 pixels.", "fractions of width"],
+            );
         }
     }
 }
@@ -134,7 +136,10 @@ async fn bombs_and_wrecks_are_refused() {
     bench.put("long.gif", gif(3000, 2, 2));
     bench.put("empty.png", "");
     for (name, words) in [
-        ("bomb.png", &["30000 × 30000 pixels", "the same call would fail again"][..]),
+        (
+            "bomb.png",
+            &["30000 × 30000 pixels", "the same call would fail again"][..],
+        ),
         ("cut.png", &["it ends in the middle of the image"]),
         ("long.gif", &["a GIF", "smaller copy"]),
         ("empty.png", &["empty.png is empty."]),
@@ -156,10 +161,16 @@ async fn other_formats_are_refused_with_the_way_out() {
     bench.put("b.png", "text");
     bench.put("noise", b"\x80\0\x01");
     for (name, words) in [
-        ("a.png", &["an AVIF image (image/avif)", "a.converted.png"][..]),
+        (
+            "a.png",
+            &["an AVIF image (image/avif)", "a.converted.png"][..],
+        ),
         ("a.heic", &["a HEIC image", "a.png"]),
         ("a.pdf", &["a PDF document", "pdftotext"]),
-        ("a.mp4", &["a video (video/mp4)", "takes no video", "ffmpeg"]),
+        (
+            "a.mp4",
+            &["a video (video/mp4)", "takes no video", "ffmpeg"],
+        ),
         ("a.txt", &["is text", "use Read"]),
         ("a.svg", &["is text", "use Read"]),
         ("b.png", &["neither an image nor text"]),
@@ -184,7 +195,9 @@ async fn what_the_model_takes_decides() {
             ..bench.deps.clone()
         })
     };
-    let blind = bench.run(&tool(false, false), json!({"path": "a.png"})).await;
+    let blind = bench
+        .run(&tool(false, false), json!({"path": "a.png"}))
+        .await;
     says(&failed(&blind), &["takes no images"]);
     let filmed = tool(true, true);
     let outcome = bench.run(&filmed, json!({"path": "a.mp4"})).await;
@@ -200,7 +213,11 @@ async fn what_the_model_takes_decides() {
 async fn sizes_are_checked_before_anything_is_read() {
     let bench = Bench::new();
     let start = png(&noise(6, 4));
-    for (name, size) in [("heavy.png", IMAGE_BYTES as u64 + 1), ("huge.png", (64 << 20) + 1), ("vast.png", (100 << 20) + 1)] {
+    for (name, size) in [
+        ("heavy.png", IMAGE_BYTES as u64 + 1),
+        ("huge.png", (64 << 20) + 1),
+        ("vast.png", (100 << 20) + 1),
+    ] {
         let path = bench.put(name, &start);
         std::fs::File::options()
             .write(true)
@@ -231,7 +248,10 @@ async fn sizes_are_checked_before_anything_is_read() {
     bench.put("noisy.png", png(&noise(1500, 1200)));
     let region = json!({"x": 0, "y": 0, "width": 1400, "height": 1100});
     let args = json!({"path": "noisy.png", "region": region, "full_resolution": true});
-    says(&failed(&look(&bench, args).await), &["Choose a smaller region."]);
+    says(
+        &failed(&look(&bench, args).await),
+        &["Choose a smaller region."],
+    );
 }
 
 #[tokio::test]
@@ -244,14 +264,7 @@ async fn paths_and_what_stands_there() {
         panic!("{outcome:?}")
     };
     assert_eq!(&**open, "<image path=\"a&quot;&lt;b&gt;.png\">");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        bench.path("fifo.png"),
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RUSR,
-        0,
-    )
-    .unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("fifo.png"), 0o600.into()).unwrap();
     symlink(bench.path("a\"<b>.png"), bench.path("link.png")).unwrap();
     for (path, words) in [
         ("fifo.png", "a named pipe"),
@@ -282,7 +295,7 @@ fn arguments_are_closed() {
         assert!(bench.resolve(&tool, args.clone()).is_err(), "{args}");
     }
     let call = bench.resolve(&tool, json!({"path": "a.png"})).unwrap();
-    assert_eq!(call.title, "Look at a.png");
+    assert_eq!(call.title, "Read a.png");
     assert_eq!(call.accesses, [Access::read(&bench.path("a.png"))]);
     // The same bytes for the whole session.
     let again = ReadMediaFile::new(bench.deps.clone());

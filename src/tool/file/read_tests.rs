@@ -151,12 +151,18 @@ async fn two_byte_text_is_decoded() {
 async fn media_are_no_text_whatever_their_name_says() {
     let bench = Bench::new();
     let read = Read::new(bench.deps.clone());
-    bench.put("notes.txt", [b"\x89PNG\r\n\x1A\n".as_slice(), &[0; 20]].concat());
+    bench.put(
+        "notes.txt",
+        [b"\x89PNG\r\n\x1A\n".as_slice(), &[0; 20]].concat(),
+    );
     bench.put("x.png", "text");
     bench.put("x.pdf", "%PDF-1.4\n");
     bench.put("x.key", "text");
     for (name, words) in [
-        ("notes.txt", "is a PNG image (image/png), not text; use ReadMediaFile."),
+        (
+            "notes.txt",
+            "is a PNG image (image/png), not text; use ReadMediaFile.",
+        ),
         ("x.png", "is named like an image, but its bytes are none"),
         ("x.pdf", "is a PDF document (application/pdf), not text"),
     ] {
