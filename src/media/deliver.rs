@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::encode::{Format, encode};
+use super::encode::Format;
 use super::header::{Broken, Header};
 use super::kind::ImageKind;
-use super::ladder::{Stop, descend};
+use super::ladder::{Stop, Version, descend};
 pub use super::orientation::Rect;
 use super::pixels::Pixels;
 use super::pool::ImagePool;
@@ -214,9 +214,9 @@ impl Job {
             .run(n_bytes, cancel, move || self.make(&bytes, &stop))
             .await
             .unwrap_or(Err(Undelivered::Cancelled));
-        let (format, bytes, size) = made?;
+        let Version { kind, bytes, size } = made?;
         Ok(Delivered {
-            kind: format.kind(),
+            kind,
             bytes: bytes.into(),
             size,
             original,
@@ -240,11 +240,7 @@ impl Job {
         file + pixels + 4 * between
     }
 
-    fn make(
-        &self,
-        bytes: &[u8],
-        cancel: &CancellationToken,
-    ) -> Result<(Format, Vec<u8>, (u32, u32)), Undelivered> {
+    fn make(&self, bytes: &[u8], cancel: &CancellationToken) -> Result<Version, Undelivered> {
         let Header {
             kind,
             orientation,
@@ -278,7 +274,7 @@ impl Job {
     }
 
     /// Every pixel there is, written once.
-    fn as_it_is(&self, pixels: &Pixels) -> Result<(Format, Vec<u8>, (u32, u32)), Undelivered> {
+    fn as_it_is(&self, pixels: &Pixels) -> Result<Version, Undelivered> {
         if pixels.edge() > IMAGE_FULL_EDGE {
             return Err(Undelivered::TooLarge);
         }
@@ -286,7 +282,6 @@ impl Job {
             ImageKind::Jpeg => Format::Jpeg(FULL_QUALITY),
             _ => Format::Png,
         };
-        let bytes = encode(pixels, format, self.max_bytes).ok_or(Undelivered::TooLarge)?;
-        Ok((format, bytes, (pixels.width, pixels.height)))
+        Version::write(pixels, format, self.max_bytes).ok_or(Undelivered::TooLarge)
     }
 }

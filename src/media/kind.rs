@@ -320,8 +320,8 @@ fn is_text(head: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn ftyp(brand: &[u8; 4]) -> Vec<u8> {
-        [&b"\0\0\0\x18ftyp"[..], brand, b"\0\0\0\0"].concat()
+    fn ftyp(brand: [u8; 4]) -> Vec<u8> {
+        [&b"\0\0\0\x18ftyp"[..], &brand, b"\0\0\0\0"].concat()
     }
 
     fn mime(head: &[u8]) -> Option<&'static str> {
@@ -392,7 +392,7 @@ mod tests {
         ] {
             for brand in brands {
                 let bytes: [u8; 4] = brand.as_bytes().try_into().unwrap();
-                assert_eq!(mime(&ftyp(&bytes)), expected, "{brand}");
+                assert_eq!(mime(&ftyp(bytes)), expected, "{brand}");
             }
         }
         assert_eq!(mime(b"\0\0\0\x18ftypav"), None, "cut");

@@ -22,6 +22,25 @@ struct Step {
     format: Format,
 }
 
+/// A version that was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) kind: ImageKind,
+    pub(super) bytes: Vec<u8>,
+    pub(super) size: (u32, u32),
+}
+
+impl Version {
+    /// Writes pixels; `None` where that takes more than `max_bytes`.
+    pub(super) fn write(pixels: &Pixels, format: Format, max_bytes: usize) -> Option<Self> {
+        encode(pixels, format, max_bytes).map(|bytes| Self {
+            kind: format.kind(),
+            bytes,
+            size: (pixels.width, pixels.height),
+        })
+    }
+}
+
 /// Why there is no version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -33,20 +52,20 @@ pub(super) enum Stop {
     Failed(String),
 }
 
-/// The first version with at most `max_bytes`, from pixels that have the largest size allowed, and its size.
+/// The first version with at most `max_bytes`, from pixels that have the largest size allowed.
 pub(super) fn descend(
     mut pixels: Pixels,
     kind: ImageKind,
     max_bytes: usize,
     cancel: &CancellationToken,
-) -> Result<(Format, Vec<u8>, (u32, u32)), Stop> {
+) -> Result<Version, Stop> {
     for step in steps(kind, pixels.edge()) {
         if cancel.is_cancelled() {
             return Err(Stop::Cancelled);
         }
         pixels = pixels.fitted(step.edge).map_err(Stop::Failed)?;
-        if let Some(bytes) = encode(&pixels, step.format, max_bytes) {
-            return Ok((step.format, bytes, (pixels.width, pixels.height)));
+        if let Some(version) = Version::write(&pixels, step.format, max_bytes) {
+            return Ok(version);
         }
     }
     Err(Stop::TooLarge)

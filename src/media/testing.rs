@@ -77,15 +77,15 @@ pub fn animated_webp(width: u32, height: u32) -> Vec<u8> {
     let (w, h) = (size(width), size(height));
     let extended = [2, 0, 0, 0, w[0], w[1], w[2], h[0], h[1], h[2]];
     let chunks = [
-        riff_chunk(b"VP8X", &extended),
-        riff_chunk(b"ANIM", &[0; 6]),
-        riff_chunk(b"ANMF", &[0; 16]),
+        riff_chunk(*b"VP8X", &extended),
+        riff_chunk(*b"ANIM", &[0; 6]),
+        riff_chunk(*b"ANMF", &[0; 16]),
     ]
     .concat();
-    riff_chunk(b"RIFF", &[&b"WEBP"[..], &chunks].concat())
+    riff_chunk(*b"RIFF", &[&b"WEBP"[..], &chunks].concat())
 }
 
-fn riff_chunk(name: &[u8; 4], data: &[u8]) -> Vec<u8> {
+fn riff_chunk(name: [u8; 4], data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u32).to_le_bytes();
     [&name[..], &length, data].concat()
 }

@@ -276,7 +276,7 @@ impl MediaJob {
         let (kind, n_bytes) = (image.kind, image.bytes.len());
         match deliver(&self.deps.images, image.bytes, self.wish(), cancel).await {
             Ok(delivered) => {
-                let note = self.note(&delivered, kind, n_bytes);
+                let note = note(&delivered, kind, n_bytes);
                 Outcome::parts(vec![
                     Part::text(format!("<image path=\"{}\">", attribute(&self.args.path))),
                     Part::Image {
@@ -320,46 +320,47 @@ impl MediaJob {
             Undelivered::Cancelled => String::new(),
         }
     }
+}
 
-    /// What the model has to know to speak about places in the image.
-    fn note(&self, delivered: &Delivered, kind: ImageKind, n_bytes: usize) -> String {
-        let (width, height) = delivered.original;
-        let (shown_width, shown_height) = delivered.size;
-        let shown = format!(
-            "Image, {}, {} bytes.",
-            delivered.kind.mime(),
-            delivered.bytes.len()
-        );
-        let places = "Name places in it by fractions of width and height first, then by pixels of the original.";
-        let mode = match delivered.how {
-            How::Untouched => {
-                format!("Shown as it is: {width} × {height} pixels. {places}")
-            }
-            How::Scaled => format!(
-                "Downsampled to {shown_width} × {shown_height} pixels; the original has {width} × {height} pixels ({}, \
-                 {n_bytes} bytes). Use `region`, in pixels of the original, to see details. {places}",
-                kind.mime()
-            ),
-            How::Cropped(rect) => {
-                let scaled = if (rect.width, rect.height) == delivered.size {
-                    String::new()
-                } else {
-                    format!(
-                        ", shown at {shown_width} × {shown_height} pixels: multiply by {:.4} for pixels of the original",
-                        f64::from(rect.width) / f64::from(shown_width)
-                    )
-                };
+/// What the model has to know to speak about places in the image.
+fn note(delivered: &Delivered, kind: ImageKind, n_bytes: usize) -> String {
+    let (width, height) = delivered.original;
+    let (shown_width, shown_height) = delivered.size;
+    let shown = format!(
+        "Image, {}, {} bytes.",
+        delivered.kind.mime(),
+        delivered.bytes.len()
+    );
+    let places =
+        "Name places in it by fractions of width and height first, then by pixels of the original.";
+    let mode = match delivered.how {
+        How::Untouched => {
+            format!("Shown as it is: {width} × {height} pixels. {places}")
+        }
+        How::Scaled => format!(
+            "Downsampled to {shown_width} × {shown_height} pixels; the original has {width} × {height} pixels ({}, \
+             {n_bytes} bytes). Use `region`, in pixels of the original, to see details. {places}",
+            kind.mime()
+        ),
+        How::Cropped(rect) => {
+            let scaled = if (rect.width, rect.height) == delivered.size {
+                String::new()
+            } else {
                 format!(
-                    "A crop of {} × {} pixels whose corner lies at ({}, {}) of the original, which has {width} × {height} \
-                     pixels{scaled}. Add ({}, {}) to a place in the crop for its place in the original.",
-                    rect.width, rect.height, rect.x, rect.y, rect.x, rect.y
+                    ", shown at {shown_width} × {shown_height} pixels: multiply by {:.4} for pixels of the original",
+                    f64::from(rect.width) / f64::from(shown_width)
                 )
-            }
-        };
-        format!(
-            "{shown} {mode} If you make or change an image, look at it again before you speak of it."
-        )
-    }
+            };
+            format!(
+                "A crop of {} × {} pixels whose corner lies at ({}, {}) of the original, which has {width} × {height} \
+                 pixels{scaled}. Add ({}, {}) to a place in the crop for its place in the original.",
+                rect.width, rect.height, rect.x, rect.y, rect.x, rect.y
+            )
+        }
+    };
+    format!(
+        "{shown} {mode} If you make or change an image, look at it again before you speak of it."
+    )
 }
 
 #[cfg(test)]

@@ -296,7 +296,7 @@ fn arguments_are_closed() {
     }
     let call = bench.resolve(&tool, json!({"path": "a.png"})).unwrap();
     assert_eq!(call.title, "Read a.png");
-    assert_eq!(call.accesses, [Access::read(&bench.path("a.png"))]);
+    assert_eq!(call.accesses, [Access::read(bench.path("a.png"))]);
     // The same bytes for the whole session.
     let again = ReadMediaFile::new(bench.deps.clone());
     assert_eq!(tool.spec().description, again.spec().description);
