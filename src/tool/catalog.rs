@@ -196,7 +196,10 @@ mod tests {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
             assert!(
-                spec.description.len() > 40 && !spec.description.contains('{'),
+                spec.description.len() > 40
+                    && !["{images}", "{video}", "{edge}", "{budget}"]
+                        .iter()
+                        .any(|unfilled| spec.description.contains(unfilled)),
                 "{}",
                 spec.name
             );

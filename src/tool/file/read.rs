@@ -159,7 +159,7 @@ impl ReadJob {
             AsText::Media(kind) => return Err(self.no_text(target, kind)),
             AsText::Misnamed(family) => {
                 return Err(Failed::new(format!(
-                    "{} is named like {}, but its bytes are none, so it was not read.",
+                    "{} is named like {}, but its bytes are not one, so it was not read.",
                     target.shown,
                     family.describe()
                 )));

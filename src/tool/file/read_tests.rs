@@ -163,7 +163,7 @@ async fn media_are_no_text_whatever_their_name_says() {
             "notes.txt",
             "is a PNG image (image/png), not text; use ReadMediaFile.",
         ),
-        ("x.png", "is named like an image, but its bytes are none"),
+        ("x.png", "is named like an image, but its bytes are not one"),
         ("x.pdf", "is a PDF document (application/pdf), not text"),
     ] {
         let outcome = bench.run(&read, json!({"path": name})).await;
