@@ -189,6 +189,7 @@ impl Bench {
         let input = TurnInput {
             origin: Origin::User,
             input: vec![ContentPart::Text { text: text.into() }],
+            wakes: Vec::new(),
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running
@@ -240,6 +241,7 @@ impl Bench {
             (restored.todos, restored.interrupted),
             (self.agent.todos.clone(), self.agent.interrupted)
         );
+        assert_eq!(restored.told, self.agent.told);
         assert_eq!(restored.ids.approvals, self.agent.ids.approvals);
         assert_eq!(restored.ids.questions, self.agent.ids.questions);
     }
@@ -269,6 +271,10 @@ pub(crate) fn said(message: &Message) -> String {
             parts,
             origin: MessageOrigin::User,
         } => format!("user {}", text_of(parts)),
+        Message::User {
+            parts,
+            origin: MessageOrigin::Notice,
+        } => format!("notice {}", text_of(parts)),
         Message::User { parts, .. } => format!("reminder {}", text_of(parts)),
         Message::Assistant {
             parts,

@@ -12,6 +12,7 @@
 )]
 
 mod figures;
+mod files;
 mod mock;
 mod rows;
 mod server;
@@ -43,6 +44,7 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    files::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

@@ -15,6 +15,7 @@
 mod support;
 
 mod acp_clients;
+mod files;
 mod input;
 mod media;
 mod models;

@@ -8,6 +8,7 @@
 //! files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
 
 mod convert_hint;
+mod diagnose;
 mod diff;
 pub mod edit;
 mod freshness;
