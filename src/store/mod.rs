@@ -10,3 +10,4 @@ pub mod append_log;
 pub mod atomic_file;
 pub mod blob;
 pub mod kept;
+pub mod shared_log;

@@ -16,6 +16,7 @@ mod support;
 
 mod acp_clients;
 mod files;
+mod hostile;
 mod input;
 mod media;
 mod models;
@@ -23,4 +24,5 @@ mod offline;
 mod resume;
 mod schedule;
 mod streams;
+mod supervised;
 mod turn;
