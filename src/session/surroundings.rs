@@ -23,6 +23,8 @@ pub struct Abilities {
     pub can_ask: bool,
     /// The model takes images.
     pub image_input: bool,
+    /// The model takes video.
+    pub video_input: bool,
 }
 
 /// Paths, tools and rules of one session.
@@ -71,6 +73,9 @@ impl Workplace {
                 Durability::Kernel
             },
             image_input: false,
+            video_input: false,
+            images: deps.images.clone(),
+            image: config.image,
             search: deps.search.clone(),
         };
         let tool_deps = ToolDeps {
@@ -98,6 +103,7 @@ impl Workplace {
                 let mut deps = self.deps.clone();
                 deps.can_ask = abilities.can_ask;
                 deps.file.image_input = abilities.image_input;
+                deps.file.video_input = abilities.video_input;
                 let tools = Arc::new(Registry::new(catalog::tools(&deps, AgentSort::Main)));
                 *made = Some((abilities, tools.clone()));
                 tools

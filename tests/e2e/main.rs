@@ -18,6 +18,7 @@ mod acp_clients;
 mod files;
 mod hostile;
 mod input;
+mod media;
 mod models;
 mod offline;
 mod resume;
