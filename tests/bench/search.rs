@@ -170,7 +170,7 @@ fn beside(size: Size, table: &mut Table, server: &mut Server, tree: &Path, rg: &
     } in pairs
     {
         let session = session(server, tree, &json!({"name": tool, "args": args}));
-        let mut theirs = || {
+        let theirs = || {
             let output = Command::new(rg)
                 .args([
                     "--no-config",
@@ -191,14 +191,14 @@ fn beside(size: Size, table: &mut Table, server: &mut Server, tree: &Path, rg: &
         let mut ratios = Vec::new();
         for n in 0..size.of(20, 1) {
             // Whoever goes first alternates.
-            let (ours, theirs) = if n % 2 == 0 {
+            let (ours, peer) = if n % 2 == 0 {
                 let ours = ms(|| server.turn(&session));
-                (ours, ms(&mut theirs))
+                (ours, ms(theirs))
             } else {
-                let theirs = ms(&mut theirs);
-                (ms(|| server.turn(&session)), theirs)
+                let peer = ms(theirs);
+                (ms(|| server.turn(&session)), peer)
             };
-            ratios.push(ours / theirs);
+            ratios.push(ours / peer);
         }
         table.row(name, "× rg", Bar::AtMost(1.1), median(ratios));
     }

@@ -288,6 +288,12 @@ const ACROSS: [&str; 6] = [
     "self",
 ];
 
+fn has_extension(path: &str, wanted: &str) -> bool {
+    Path::new(path)
+        .extension()
+        .is_some_and(|extension| extension == wanted)
+}
+
 fn case(dice: &mut Dice, places: &[String], base: &[String]) -> Case {
     let mut rg = base.to_vec();
     let multiline = dice.percent(20);
@@ -337,10 +343,10 @@ fn case(dice: &mut Dice, places: &[String], base: &[String]) -> Case {
     let mut keeps: fn(&str) -> bool = |_| true;
     if dice.percent(25) {
         let (glob, filter): (&str, fn(&str) -> bool) = *dice.pick::<(&str, fn(&str) -> bool)>(&[
-            ("*.rs", |path| path.ends_with(".rs")),
-            ("!*.rs", |path| !path.ends_with(".rs")),
+            ("*.rs", |path| has_extension(path, "rs")),
+            ("!*.rs", |path| !has_extension(path, "rs")),
             ("*.{md,toml}", |path| {
-                path.ends_with(".md") || path.ends_with(".toml")
+                has_extension(path, "md") || has_extension(path, "toml")
             }),
             ("**/src/**", |path| {
                 path.contains("/src/") || path.starts_with("src/")
@@ -351,23 +357,14 @@ fn case(dice: &mut Dice, places: &[String], base: &[String]) -> Case {
         set("glob", glob.into());
         keeps = filter;
     }
-    if !places.is_empty() {
-        let place = dice.pick(places);
-        set("path", place.as_str().into());
-        rg.extend([
-            "-e".to_owned(),
-            pattern.to_owned(),
-            "--".to_owned(),
-            place.clone(),
-        ]);
+    let place = if places.is_empty() {
+        "./".to_owned()
     } else {
-        rg.extend([
-            "-e".to_owned(),
-            pattern.to_owned(),
-            "--".to_owned(),
-            "./".to_owned(),
-        ]);
-    }
+        let place = dice.pick(places).clone();
+        set("path", place.as_str().into());
+        place
+    };
+    rg.extend(["-e".to_owned(), pattern.to_owned(), "--".to_owned(), place]);
     Case { args, rg, keeps }
 }
 

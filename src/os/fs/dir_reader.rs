@@ -182,11 +182,6 @@ fn kind(file_type: FileType) -> FileKind {
 }
 
 fn modified(stat: &Stat) -> SystemTime {
-    #[expect(
-        clippy::unnecessary_fallible_conversions,
-        clippy::useless_conversion,
-        reason = "the widths of these fields differ between systems"
-    )]
     let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     let fraction = Duration::new(0, nanos);
     let seconds = stat.st_mtime;

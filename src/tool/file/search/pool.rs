@@ -193,12 +193,11 @@ impl SearchPool {
 
     /// One share, waited for, and all others that are free. None once the pool is closed, which it never is.
     async fn take(&self) -> Vec<OwnedSemaphorePermit> {
-        let first = match Arc::clone(&self.threads).try_acquire_owned() {
-            Ok(share) => Some(share),
-            Err(_) => {
-                let _waiting = Waiting::new(&self.n_waiting);
-                Arc::clone(&self.threads).acquire_owned().await.ok()
-            }
+        let first = if let Ok(share) = Arc::clone(&self.threads).try_acquire_owned() {
+            Some(share)
+        } else {
+            let _waiting = Waiting::new(&self.n_waiting);
+            Arc::clone(&self.threads).acquire_owned().await.ok()
         };
         let mut shares: Vec<_> = first.into_iter().collect();
         while shares.len() < self.n_threads {

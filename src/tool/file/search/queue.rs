@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_waiting_thread_ends_with_the_search_and_when_a_job_panics() {
         let queue = Queue::new(());
-        let (_, busy) = queue.next(|| false).unwrap();
+        let ((), busy) = queue.next(|| false).unwrap();
         let n_asked = AtomicUsize::new(0);
         let ends = || n_asked.fetch_add(1, Ordering::Relaxed) > 1;
         assert!(queue.next(ends).is_none());
