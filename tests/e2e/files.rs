@@ -52,16 +52,24 @@ fn play_in(scratch: &Scratch, server: &mut TestServer, session: &str) -> Vec<Tol
         .filter(|message| message["method"] == "tool/completed");
     results
         .zip(completed)
-        .map(|(result, completed)| Told {
-            is_error: result["is_error"] == true,
-            text: result["content"]
+        .map(|(result, completed)| {
+            let content: String = result["content"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .filter_map(|part| part["text"].as_str())
-                .collect(),
-            note: result["note"].as_str().unwrap_or_default().to_owned(),
-            display: completed["params"]["display"].clone(),
+                .collect();
+            // The note stands behind the output, in marks of its own.
+            let (text, note) = content
+                .split_once("\n<system>")
+                .or_else(|| Some(("", content.strip_prefix("<system>")?)))
+                .unwrap_or((&content, ""));
+            Told {
+                is_error: result["is_error"] == true,
+                text: text.to_owned(),
+                note: note.trim_end_matches("</system>").to_owned(),
+                display: completed["params"]["display"].clone(),
+            }
         })
         .collect()
 }
