@@ -7,11 +7,11 @@ use std::time::Duration;
 use longshore_protocol::value::failure::Warning;
 use secrecy::SecretString;
 
-use super::file::{AutoAsk, FileConfig, ProviderFile};
+use super::file::{AutoAsk, FileConfig, ProviderFile, TaskFile};
 use super::redact::Redactor;
 use super::secret::Resolver;
 use super::tree::{Node, Place, path};
-use super::values::{Broken, Config, ProviderConfig};
+use super::values::{Broken, Config, ProviderConfig, TaskConfig};
 use super::{known, model, provider};
 use crate::kernel::rule::{RuleDecision, RuleText};
 
@@ -118,6 +118,8 @@ impl Builder<'_> {
         if let Some(bytes) = file.shell.output_kill_bytes {
             config.shell.output_kill_bytes = bytes;
         }
+        config.shell.kill_survivors = file.shell.kill_survivors.unwrap_or_default();
+        config.task = task(&file.task);
         config.log_level = self.log_level(file);
         config.script = self.variable_path("LONGSHORE_SCRIPT");
         config.script_trace = self.variable_path("LONGSHORE_SCRIPT_TRACE");
@@ -350,5 +352,32 @@ impl Builder<'_> {
         config.broken = self.broken;
         config.warnings = self.warnings;
         config
+    }
+}
+
+fn task(written: &TaskFile) -> TaskConfig {
+    let usual = TaskConfig::default();
+    TaskConfig {
+        max_running: written
+            .max_running
+            .map_or(usual.max_running, std::num::NonZero::get),
+        bash_timeout: match written.bash_timeout_s {
+            None => usual.bash_timeout,
+            Some(0) => None,
+            Some(seconds) => Some(Duration::from_secs(u64::from(seconds))),
+        },
+        auto_background: written
+            .bash_auto_background_on_timeout
+            .unwrap_or(usual.auto_background),
+        kill_grace: written
+            .kill_grace_ms
+            .map_or(usual.kill_grace, |ms| Duration::from_millis(u64::from(ms))),
+        keep_alive: written.keep_alive_on_exit.unwrap_or(usual.keep_alive),
+        log_max_bytes: written
+            .log_max_bytes
+            .map_or(usual.log_max_bytes, std::num::NonZero::get),
+        session_log_budget: written
+            .session_log_budget
+            .map_or(usual.session_log_budget, std::num::NonZero::get),
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct FileConfig {
     pub(super) sensitive: SensitiveFile,
     /// The shell that commands run in.
     pub(super) shell: ShellFile,
+    /// Work in the background.
+    pub(super) task: TaskFile,
     /// Writing files.
     pub(super) files: FilesFile,
     /// The log.
@@ -244,6 +246,28 @@ pub(super) struct ShellFile {
     pub(super) env_exclude: Vec<String>,
     /// Bytes of output at which a foreground command is ended; 1 GiB where absent, 0 is off.
     pub(super) output_kill_bytes: Option<u64>,
+    /// True to end what a command leaves running with `&` when it returns, instead of making it a task.
+    pub(super) kill_survivors: Option<bool>,
+}
+
+/// Work in the background.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct TaskFile {
+    /// Tasks of one session that may run at once; 64 where absent.
+    pub(super) max_running: Option<NonZeroUsize>,
+    /// Seconds that a command in the background may run where its call names no time; 600 where absent, 0 is for ever.
+    pub(super) bash_timeout_s: Option<u32>,
+    /// False to end a foreground command whose time is over, instead of letting it go on in the background.
+    pub(super) bash_auto_background_on_timeout: Option<bool>,
+    /// Milliseconds between TERM and KILL; 5000 where absent, 0 kills at once.
+    pub(super) kill_grace_ms: Option<u32>,
+    /// True to let commands begun in the background go on when the session is closed or the server ends.
+    pub(super) keep_alive_on_exit: Option<bool>,
+    /// Bytes of one task's log: its beginning and its end are kept; 64 MiB where absent.
+    pub(super) log_max_bytes: Option<NonZeroU64>,
+    /// Bytes of all logs of a session, the oldest of which make room; 1 GiB where absent.
+    pub(super) session_log_budget: Option<NonZeroU64>,
 }
 
 /// Writing files.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use secrecy::ExposeSecret;
 
-use super::values::{ModelConfig, Wire};
+use super::values::{ModelConfig, TaskConfig, Wire};
 use super::*;
 use crate::kernel::rule::RuleDecision;
 
@@ -499,6 +499,38 @@ fn keys_without_effect_are_said() {
             "FILE:4:2: `mcp` has no effect yet.",
         ],
     );
+}
+
+#[test]
+fn tasks() {
+    let config = Given {
+        file: "[shell]\nkill_survivors = true\n[task]\nmax_running = 0\nbash_timeout_s = 0\nkill_grace_ms = 0\n\
+               bash_auto_background_on_timeout = false\nlog_max_bytes = 1024\n",
+        variables: &[
+            ("LONGSHORE_MAX_RUNNING_TASKS", "9"),
+            ("LONGSHORE_TASK_KEEP_ALIVE", "yes"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    assert!(config.shell.kill_survivors);
+    let expected = TaskConfig {
+        max_running: 9,
+        bash_timeout: None,
+        auto_background: false,
+        keep_alive: true,
+        kill_grace: std::time::Duration::ZERO,
+        log_max_bytes: 1024,
+        ..TaskConfig::default()
+    };
+    assert_eq!(config.task, expected);
+    let config = Given {
+        variables: &[("LONGSHORE_MAX_RUNNING_TASKS", "many")],
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(config.task, TaskConfig::default());
+    assert_eq!(config.warnings.len(), 1);
 }
 
 #[test]
@@ -1057,6 +1089,7 @@ fn the_schema_names_every_key() {
         "permission",
         "sensitive",
         "shell",
+        "task",
         "files",
     ] {
         assert!(schema["properties"].get(key).is_some(), "{key}");

@@ -41,6 +41,8 @@ pub struct Config {
     pub sensitive_allow: Vec<String>,
     /// `[shell]`.
     pub shell: ShellConfig,
+    /// `[task]`.
+    pub task: TaskConfig,
     /// `[files] fsync`.
     pub files_fsync: bool,
     /// `[log] level`, such as `info`.
@@ -188,6 +190,27 @@ pub struct ShellConfig {
     pub env_exclude: Vec<String>,
     /// Output at which a foreground command is ended; 0 is off.
     pub output_kill_bytes: u64,
+    /// Whether what a command leaves running is ended instead of becoming a task.
+    pub kill_survivors: bool,
+}
+
+/// `[task]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskConfig {
+    /// Tasks of one session that may run at once.
+    pub max_running: usize,
+    /// How long a command in the background may run where its call names no time; `None` is for ever.
+    pub bash_timeout: Option<Duration>,
+    /// Whether a foreground command whose time is over goes on in the background.
+    pub auto_background: bool,
+    /// Between TERM and KILL.
+    pub kill_grace: Duration,
+    /// Whether commands begun in the background go on when the session is closed or the server ends.
+    pub keep_alive: bool,
+    /// Of one log.
+    pub log_max_bytes: u64,
+    /// Of all logs of a session.
+    pub session_log_budget: u64,
 }
 
 /// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
@@ -210,6 +233,7 @@ impl Default for Config {
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
+            task: TaskConfig::default(),
             files_fsync: true,
             log_level: None,
             script: None,
@@ -257,6 +281,21 @@ impl Default for ShellConfig {
             path: None,
             env_exclude: Vec::new(),
             output_kill_bytes: OUTPUT_KILL_BYTES,
+            kill_survivors: false,
+        }
+    }
+}
+
+impl Default for TaskConfig {
+    fn default() -> Self {
+        Self {
+            max_running: limits::TASKS_PER_SESSION,
+            bash_timeout: Some(limits::TASK_TIMEOUT),
+            auto_background: true,
+            kill_grace: limits::PROCESS_GRACE,
+            keep_alive: false,
+            log_max_bytes: limits::TASK_LOG_BYTES,
+            session_log_budget: limits::TASK_LOGS_BYTES,
         }
     }
 }

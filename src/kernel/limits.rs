@@ -36,14 +36,25 @@ pub const COMMAND_TAIL_CHARS: usize = 30_000;
 pub const COMMAND_LINE_CHARS: usize = 2000;
 /// Raw output of a running command kept in memory; a command that wrote no more has no log on disk until it is needed.
 pub const COMMAND_RING_BYTES: usize = 1 << 20;
-/// The first part of a log on disk.
-pub const COMMAND_LOG_HEAD_BYTES: u64 = 16 << 20;
-/// The last part of a log on disk; what lies between is dropped.
-pub const COMMAND_LOG_TAIL_BYTES: u64 = 48 << 20;
 /// Output waiting to be written to a log; more makes the command wait.
 pub const COMMAND_LOG_QUEUE_BYTES: usize = 256 << 10;
 /// Output of one call that is shown while it runs; after that only its size is.
 pub const COMMAND_LIVE_BYTES: usize = 1 << 20;
+
+/// Detached tasks of one session that run at once, where the configuration says nothing.
+pub const TASKS_PER_SESSION: usize = 64;
+/// Detached tasks of all sessions together.
+pub const TASKS_PER_PROCESS: usize = 1024;
+/// Time limit of a detached command, where neither call nor configuration name one.
+pub const TASK_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest time limit a call may give to a detached command.
+pub const TASK_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+/// One log on disk: a quarter of it holds the beginning of an output, the rest the end; what lies between is dropped.
+pub const TASK_LOG_BYTES: u64 = 64 << 20;
+/// Logs of all tasks of one session; the oldest make room.
+pub const TASK_LOGS_BYTES: u64 = 1 << 30;
+/// The end of a task's output that goes with its end into the journal.
+pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
 
 /// Turns waiting in one session.
 pub const MAX_QUEUED_TURNS: usize = 64;

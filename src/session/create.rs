@@ -11,6 +11,7 @@ use longshore_protocol::value::usage::Usage;
 use super::actor::{Actor, Parts};
 use super::command::SessionHandle;
 use super::deps::Deps;
+use super::index::Use;
 use super::journal::{storage_fault, write};
 use super::store;
 use crate::agent::Agent;
@@ -112,7 +113,7 @@ impl Deps {
         journal.head(session, script.clone())?;
         if !session.ephemeral {
             journal.sync_blocking()?;
-            store::save_cache(dir, session);
+            self.store.note(dir, session, Use::Open, &[]);
         }
         let (session, agent) = (session.clone(), Agent::new(id.clone()));
         Ok(Parts {

@@ -1,5 +1,6 @@
 //! Making, loading, listing and ending sessions: the door to this layer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use longshore_protocol::value::transcript::Turn;
 
 use super::command::{SessionHandle, View};
 use super::create::CreateOptions;
-use super::deps::Deps;
+use super::deps::{Deps, tasks_dir};
 use super::journal::storage_fault;
 use super::list::{self, ListFilter};
 use super::{past, store};
+use crate::background::end_supervised;
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
 use crate::kernel::time::Timestamp;
@@ -93,16 +95,16 @@ impl Sessions {
             .as_deref()
             .map(list::read_cursor)
             .transpose()?;
-        let store = self.deps.store.clone();
-        let mut sessions = blocking::run(move || store.all()).await;
-        for session in &mut sessions {
-            if let Some(handle) = self.loaded(&session.session_id)
-                && let Ok(view) = handle.view().await
-            {
-                *session = view.session;
+        let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
+        let mut loaded = HashMap::with_capacity(handles.len());
+        for handle in handles {
+            // One that is being closed is listed as it was noted.
+            if let Ok(view) = handle.view().await {
+                loaded.insert(handle.id().clone(), view.session);
             }
         }
-        Ok(list::page(sessions, &filter, start.as_ref()))
+        let (store, now) = (self.deps.store.clone(), self.deps.clock.now());
+        Ok(blocking::run(move || store.index.page(&loaded, &filter, start.as_ref(), now)).await)
     }
 
     /// A session as it is, without loading it.
@@ -166,12 +168,24 @@ impl Sessions {
         if let Some(handle) = self.loaded(id) {
             handle.close().await?;
         }
+        let (store, in_store) = (self.deps.store.clone(), id.clone());
+        let held = blocking::run(move || {
+            let Some(dir) = store.find(&in_store) else {
+                return Ok(None);
+            };
+            let lock = store::lock(&dir, Timestamp::default())?;
+            Ok::<_, Fault>(Some((dir, lock)))
+        })
+        .await?;
+        let Some((dir, lock)) = held else {
+            return Ok(());
+        };
+        let deps = &self.deps;
+        let (tasks, grace) = (tasks_dir(&dir), deps.config.task.kill_grace);
+        end_supervised(tasks, &deps.processes, deps.clock.now(), grace).await;
         let (store, id) = (self.deps.store.clone(), id.clone());
         blocking::run(move || {
-            let Some(dir) = store.find(&id) else {
-                return Ok(());
-            };
-            let _lock = store::lock(&dir, Timestamp::default())?;
+            let _lock = lock;
             fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
             store.closed(&id, true);
             Ok(())

@@ -9,6 +9,7 @@ pub mod actor;
 pub mod command;
 pub mod create;
 pub mod deps;
+mod index;
 pub mod journal;
 pub mod lifecycle;
 pub mod list;
@@ -55,9 +56,18 @@ pub fn not_found(id: &SessionId) -> Fault {
 
 /// The beginning of an input, for titles and lists: one line of at most 80 characters.
 pub fn summary(input: &[ContentPart]) -> String {
+    one_line(input, 80)
+}
+
+/// The beginning of an input that searches look at: one line of at most 200 characters.
+pub(crate) fn prompt(input: &[ContentPart]) -> String {
+    one_line(input, 200)
+}
+
+fn one_line(input: &[ContentPart], max_chars: usize) -> String {
     let text = transcript::text_of(input);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(80) {
+    match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

@@ -8,6 +8,7 @@ use longshore_protocol::value::session::Session;
 use longshore_protocol::value::tool::ToolInfo;
 
 use super::deps::Deps;
+use crate::background::Tasks;
 use crate::os::fs::{self, Durability};
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
@@ -40,7 +41,12 @@ pub struct Workplace {
 
 impl Workplace {
     /// Makes them, for an agent that has seen these files. Looks at the disk where roots and the shell are concerned.
-    pub(super) fn open(deps: &Deps, session: &Session, freshness: Arc<Freshness>) -> Self {
+    pub(super) fn open(
+        deps: &Deps,
+        session: &Session,
+        freshness: Arc<Freshness>,
+        tasks: Tasks,
+    ) -> Self {
         let config = &deps.config;
         let mut warnings = Vec::new();
         let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
@@ -88,6 +94,8 @@ impl Workplace {
             file,
             can_ask: false,
             shell: deps.shell.clone(),
+            tasks,
+            looks_after_tasks: false,
         };
         Self {
             workspace,

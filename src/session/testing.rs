@@ -19,6 +19,7 @@ use super::deps::{Deps, Loads, Running};
 use super::store::Store;
 use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
 use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
+use crate::background::TaskSlots;
 use crate::config::values::Config;
 use crate::http::Http;
 use crate::kernel::event::{DomainEvent, Stamped};
@@ -58,6 +59,38 @@ impl Home {
         Self::on(self.dir.clone(), Config::default(), 2)
     }
 
+    /// Where longshore's files are.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Another server on a copy of this home, as it would be found had this process died now.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::new();
+        copy.take_sessions_of(self);
+        copy
+    }
+
+    /// Copies what the sessions of another home have and this one has not.
+    pub(crate) fn take_sessions_of(&self, other: &Self) {
+        fn copy(from: &Path, to: &Path) {
+            std::fs::create_dir_all(to).unwrap();
+            for entry in std::fs::read_dir(from).unwrap() {
+                let entry = entry.unwrap();
+                let to = to.join(entry.file_name());
+                if entry.file_type().unwrap().is_dir() {
+                    copy(&entry.path(), &to);
+                } else if !to.exists() {
+                    std::fs::copy(entry.path(), to).unwrap();
+                }
+            }
+        }
+        copy(
+            &other.home().join("sessions"),
+            &self.home().join("sessions"),
+        );
+    }
+
     fn on(dir: Arc<TempDir>, config: Config, seed: u64) -> Self {
         let real = dir.path().canonicalize().unwrap();
         let (events, asks) = (
@@ -86,7 +119,9 @@ impl Home {
             asks: asks.clone(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             env,
             processes,
             config: Arc::new(config),

@@ -364,6 +364,7 @@ impl Actor {
         if origin.is_from_host() {
             self.turns.carried.clear();
             let summary = super::summary(&input);
+            self.prompted(&input);
             if self.session.title.is_empty() {
                 self.session.title.clone_from(&summary);
             }

@@ -15,6 +15,7 @@ use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::{Bash, Shell};
 use super::todo::TodoList;
+use crate::background::Tasks;
 
 /// What tools are built with. One value per agent.
 #[derive(Debug, Clone)]
@@ -25,7 +26,14 @@ pub struct ToolDeps {
     pub can_ask: bool,
     /// Runs commands.
     pub shell: Arc<Shell>,
+    /// Carries commands and other tasks of the session.
+    pub tasks: Tasks,
+    /// The agent has all of [`TASK_TOOLS`]; set where tools are made.
+    pub looks_after_tasks: bool,
 }
+
+/// What an agent needs to look after work in the background: without any of these it gets none.
+pub const TASK_TOOLS: [&str; 3] = ["TaskList", "TaskOutput", "TaskStop"];
 
 /// Which agents have a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +105,10 @@ pub const TABLE: &[Row] = &[
         name: Bash::NAME,
         agents: Agents::Working,
         when: always,
-        make: |deps| Arc::new(Bash::new(deps.shell.clone())),
+        make: |deps| {
+            let (shell, tasks) = (deps.shell.clone(), deps.tasks.clone());
+            Arc::new(Bash::new(shell, tasks, deps.looks_after_tasks))
+        },
     },
     Row {
         name: TodoList::NAME,
@@ -119,7 +130,7 @@ fn always(_: &ToolDeps) -> bool {
 
 /// The built-in tools of an agent.
 pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
-    TABLE
+    let rows: Vec<&Row> = TABLE
         .iter()
         .filter(|row| {
             let has_it = match row.agents {
@@ -129,17 +140,23 @@ pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
             };
             has_it && (row.when)(deps)
         })
-        .map(|row| (row.make)(deps))
-        .collect()
+        .collect();
+    let has = |name: &&str| rows.iter().any(|row| row.name == *name);
+    let deps = ToolDeps {
+        looks_after_tasks: TASK_TOOLS.iter().all(has),
+        ..deps.clone()
+    };
+    rows.iter().map(|row| (row.make)(&deps)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::config::values::ShellConfig;
+    use crate::config::values::{ShellConfig, TaskConfig};
     use crate::os::env::Env;
     use crate::os::fs::Durability;
-    use crate::os::process::Processes;
     use crate::schema::Validator;
 
     fn deps(can_ask: bool) -> ToolDeps {
@@ -153,12 +170,14 @@ mod tests {
         let shell = Shell::new(
             &Env::default(),
             &ShellConfig::default(),
-            Processes::new(None),
+            &TaskConfig::default(),
         );
         ToolDeps {
             file,
             can_ask,
             shell: Arc::new(shell),
+            tasks: Tasks::for_tests(Path::new("/nowhere")),
+            looks_after_tasks: false,
         }
     }
 

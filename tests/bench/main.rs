@@ -16,6 +16,7 @@ mod files;
 mod mock;
 mod rows;
 mod server;
+mod shell;
 mod table;
 
 /// How much is measured.
@@ -45,6 +46,7 @@ fn main() {
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
     files::measure(size, &mut table);
+    shell::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

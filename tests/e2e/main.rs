@@ -16,10 +16,12 @@ mod support;
 
 mod acp_clients;
 mod files;
+mod hostile;
 mod input;
 mod models;
 mod offline;
 mod resume;
 mod schedule;
 mod streams;
+mod supervised;
 mod turn;
