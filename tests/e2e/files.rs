@@ -59,11 +59,11 @@ fn play_in(scratch: &Scratch, server: &mut TestServer, session: &str) -> Vec<Tol
                 .iter()
                 .filter_map(|part| part["text"].as_str())
                 .collect();
-            // The note stands behind the output, in marks of its own.
-            let (text, note) = content
-                .split_once("\n<system>")
-                .or_else(|| Some(("", content.strip_prefix("<system>")?)))
-                .unwrap_or((&content, ""));
+            // A failure is marked in front; the note stands behind the output, in marks of its own.
+            let content = content
+                .strip_prefix("<system>The call failed.</system>\n")
+                .unwrap_or(&content);
+            let (text, note) = content.split_once("\n<system>").unwrap_or((content, ""));
             Told {
                 is_error: result["is_error"] == true,
                 text: text.to_owned(),
