@@ -1,6 +1,7 @@
 //! THE table of methods: what a host asks of a server.
 
 pub mod ask;
+pub mod file;
 pub mod host;
 pub mod session;
 pub mod shell;
@@ -68,7 +69,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, host, session, shell, task, turn};
+            use super::{ask, file, host, session, shell, task, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -139,6 +140,8 @@ methods! {
     TaskStop => "task/stop" { params: task::StopParams, result: task::StopResult, scope: Session, since: 1 },
     /// Lets a command that a call waits for go on in the background.
     TaskDetach => "task/detach" { params: task::DetachParams, result: task::DetachResult, scope: Session, since: 1 },
+    /// Finds files and directories by what was typed of their names.
+    FileSearch => "file/search" { params: file::SearchParams, result: file::SearchResult, scope: Server, since: 1 },
     /// Lists open approvals.
     ApprovalList => "approval/list" { params: ask::ListParams, result: ask::ApprovalListResult, scope: Session, since: 1 },
     /// Answers an approval out of band.
