@@ -88,13 +88,11 @@ impl HostFs for FakeHostFs {
     ) -> BoxFuture<'static, Result<(), HostFsError>> {
         let answer = self.with(|state| {
             state.asked.push(format!("write {path}"));
-            match &state.write_error {
-                Some(error) => Err(error.clone()),
-                None => {
-                    state.texts.insert(path.to_owned(), text);
-                    Ok(())
-                }
+            if let Some(error) = &state.write_error {
+                return Err(error.clone());
             }
+            state.texts.insert(path.to_owned(), text);
+            Ok(())
         });
         futures::future::ready(answer).boxed()
     }
