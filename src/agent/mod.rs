@@ -43,15 +43,10 @@ use tokio_util::sync::CancellationToken;
 pub use self::attachment::Attachments;
 use self::context::Context;
 use self::media::LeftOut;
-<<<<<<< HEAD
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, MessageOrigin};
-use crate::kernel::port::{AskHost, EventSink};
-=======
-use crate::kernel::event::DomainEvent;
 use crate::kernel::port::{AskHost, EventSink, HostFs};
->>>>>>> main
 use crate::kernel::rule::Grant;
 use crate::kernel::wake::{Wake, WakeKey};
 use crate::os::clock::Clock;
