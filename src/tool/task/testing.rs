@@ -130,6 +130,7 @@ impl Bench {
             agent: "main".into(),
             workspace: Arc::new(Workspace::of_dir("/ws")),
             todos: Arc::from([]),
+            host_files: None,
         };
         let call = tool.resolve(args, &cx).map_err(|refusal| refusal.message)?;
         assert!(call.accesses.is_empty());
