@@ -84,7 +84,8 @@ async fn every_method_is_served() {
             continue;
         }
         let params = json!({"sessionId": "none", "turnId": "t1", "input": "x", "cwd": "/no/such", "approvalId": "a1",
-            "questionId": "q1", "protocolVersion": 1, "host": {"name": "t", "version": "1"}, "optionId": "reject"});
+            "questionId": "q1", "protocolVersion": 1, "host": {"name": "t", "version": "1"}, "optionId": "reject",
+            "command": "true", "commandId": "c1", "taskId": "bash-00000000"});
         let reply = host.reply(method.name(), params).await;
         let kind = &reply["error"]["data"]["kind"];
         let expected = match method {
