@@ -14,6 +14,7 @@ pub mod schema;
 pub mod store;
 pub mod text;
 // Layer 3: one concern each.
+pub mod cron;
 pub mod permission;
 pub mod provider;
 // Layer 4: the model's hands.
