@@ -3,7 +3,7 @@
 //! Where the rules differ from croner's on purpose, a triple is set aside by [`differs`], which lists the reasons; what is
 //! set aside is judged by the scan and by the hand values of `dst_tests`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use croner::errors::CronError;
@@ -223,7 +223,7 @@ fn scan(expression: &Expression, zone: &Zone, from: i64, to: i64) -> Vec<i64> {
     let starts: Vec<(i64, i64)> = std::iter::once(first)
         .chain(changes.iter().map(|(at, _, after)| (*at, *after)))
         .collect();
-    let (mut found, mut shown) = (BTreeSet::new(), BTreeSet::new());
+    let (mut found, mut shown) = (BTreeSet::new(), HashSet::new());
     for (n, (start, offset)) in starts.iter().enumerate() {
         let end = starts.get(n + 1).map_or(to + 1, |(end, _)| *end);
         let minutes = ceil(start + offset)..ceil(end + offset);
@@ -231,7 +231,7 @@ fn scan(expression: &Expression, zone: &Zone, from: i64, to: i64) -> Vec<i64> {
         let mut owed = expression.is_fixed_time()
             && before.is_some_and(|before| (ceil(start + before)..minutes.start).any(matches));
         for minute in minutes {
-            let fresh = shown.insert(minute) || !expression.is_fixed_time();
+            let fresh = !expression.is_fixed_time() || shown.insert(minute);
             if owed || (fresh && matches(minute)) {
                 found.insert(minute * 60 - offset);
             }
@@ -248,7 +248,7 @@ fn scan(expression: &Expression, zone: &Zone, from: i64, to: i64) -> Vec<i64> {
 fn around_clock_changes_a_scan_of_minutes_finds_the_same() {
     let (zones, mut dice) = (zones(), Dice(7));
     let mut n_changes = 0;
-    while n_changes < 60 {
+    while n_changes < 40 {
         let zone = dice.pick(&zones).clone();
         let somewhere = FIRST + dice.below(LAST - FIRST);
         let Some((change, ..)) = changes(&zone, somewhere, somewhere + 400 * DAY)
@@ -259,7 +259,7 @@ fn around_clock_changes_a_scan_of_minutes_finds_the_same() {
         };
         n_changes += 1;
         let (from, to) = (change - DAY / 2, change + DAY / 2);
-        for n in 0..12 {
+        for n in 0..8 {
             let text = if n % 2 == 0 {
                 // What is likely to fall into the change.
                 format!(
