@@ -168,6 +168,8 @@ impl App {
             models,
             store: store.clone(),
             publish: hub.clone(),
+            // A server that a host spawned does nothing of its own once nobody watches.
+            run_detached: config.session.run_detached.unwrap_or(false),
             asks: hub.clone(),
             clock: clock.clone(),
             ids: RandomIds::shared(),

@@ -83,6 +83,8 @@ ids! {
     ApprovalId;
     /// A question asked of hosts: `q1`, `q2`, …
     QuestionId;
+    /// A task in the background: its kind and eight letters or digits, such as `bash-4f7k2m9q`.
+    TaskId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

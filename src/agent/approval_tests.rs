@@ -243,11 +243,11 @@ async fn a_steer_during_an_approval_comes_after_the_result() {
     let (steers, mode, sink) = (cx.steers.clone(), bench.mode.clone(), bench.sink.clone());
     let (outcome, ()) = tokio::join!(bench.run_in(&cx, "go"), async move {
         sink.until("approval/requested a1").await;
-        steers.push(vec![
+        steers.push(super::Steer::Words(vec![
             longshore_protocol::value::content::ContentPart::Text {
                 text: "more".into(),
             },
-        ]);
+        ]));
         mode.send_replace(Mode::Yolo);
     });
     completed(&outcome);

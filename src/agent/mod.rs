@@ -25,6 +25,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod turn_tests;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +43,7 @@ use self::context::Context;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::port::{AskHost, EventSink};
 use crate::kernel::rule::Grant;
+use crate::kernel::wake::{Wake, WakeKey};
 use crate::os::clock::Clock;
 use crate::path::Workspace;
 use crate::permission::RuleSet;
@@ -66,6 +68,8 @@ pub struct Agent {
     pub ids: Ids,
     /// True where the last turn was cancelled by a person and the model has not been told yet.
     pub interrupted: bool,
+    /// What the engine has told the model: it is told nothing twice.
+    pub told: HashSet<WakeKey>,
     /// True once a command of the shell was started: its processes may outlive their calls.
     pub ran_commands: bool,
     /// The system prompt, rendered at the first turn of this process and byte-stable from then on.
@@ -131,28 +135,38 @@ pub struct TurnCx {
 
 /// Input that joins a running turn. Filled by the session, emptied by the turn before each model request.
 #[derive(Debug, Default)]
-pub struct Steers(Mutex<Vec<Vec<ContentPart>>>);
+pub struct Steers(Mutex<Vec<Steer>>);
+
+/// One input that joins a running turn.
+#[derive(Debug)]
+pub enum Steer {
+    /// Words of a host.
+    Words(Vec<ContentPart>),
+    /// Something the engine tells.
+    Wake(Wake),
+}
 
 impl Steers {
     /// Adds input.
-    pub fn push(&self, input: Vec<ContentPart>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(input);
+    pub fn push(&self, steer: Steer) {
+        self.lock().push(steer);
     }
 
     /// Takes all of it, in order.
-    pub fn take(&self) -> Vec<Vec<ContentPart>> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take(&self) -> Vec<Steer> {
+        std::mem::take(&mut *self.lock())
     }
 
-    /// True where there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
+    /// True where there is something that the model was not told.
+    pub fn has_news(&self, told: &HashSet<WakeKey>) -> bool {
+        self.lock().iter().any(|steer| match steer {
+            Steer::Words(_) => true,
+            Steer::Wake(wake) => !told.contains(&wake.key),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Steer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -270,6 +284,7 @@ impl Agent {
             usage: Usage::default(),
             ids: Ids::default(),
             interrupted: false,
+            told: HashSet::new(),
             ran_commands: false,
             system: None,
         }

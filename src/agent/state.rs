@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use longshore_protocol::id::{ApprovalId, QuestionId, SessionId, ToolCallId, TurnId};
-use longshore_protocol::value::turn::{FinishReason, TurnReason};
+use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::turn::{FinishReason, Origin, TurnReason};
 
 use super::Agent;
 use super::context::input::convert;
 use super::context::render::estimate;
+use super::turn::message_origin;
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::message::{Message, MessageOrigin, ModelCall, Part, Thinking};
+use crate::kernel::wake::WakeKey;
 
 /// What a call gets as its result where the server ended while it was open.
 pub const UNKNOWN: &str = "The server ended while this call was open. Whether it had any effect is unknown: check \
@@ -99,15 +102,25 @@ impl Restore {
     pub fn event(&mut self, event: &DomainEvent) {
         match event {
             DomainEvent::TurnQueued { turn, .. } => self.queued.push(turn.clone()),
-            DomainEvent::TurnStarted { turn, input, .. } => {
+            DomainEvent::TurnStarted {
+                turn,
+                origin,
+                input,
+                wakes,
+            } => {
                 // A turn before it may have no end here: a full disk did not take it.
                 self.close_step(None);
                 self.queued.retain(|queued| queued != turn);
                 self.turn = Some(turn.clone());
                 self.agent.interrupted = false;
-                self.user(input);
+                self.input(*origin, input, wakes);
             }
-            DomainEvent::TurnSteered { input, .. } => self.user(input),
+            DomainEvent::TurnSteered {
+                turn: _,
+                origin,
+                input,
+                wakes,
+            } => self.input(*origin, input, wakes),
             DomainEvent::TurnEnded { turn, reason, .. } => {
                 self.close_step(None);
                 self.queued.retain(|queued| queued != turn);
@@ -228,12 +241,13 @@ impl Restore {
         (self.agent, self.model_state)
     }
 
-    fn user(&mut self, input: &[longshore_protocol::value::content::ContentPart]) {
+    fn input(&mut self, origin: Origin, input: &[ContentPart], wakes: &[WakeKey]) {
+        self.agent.told.extend(wakes.iter().cloned());
         // It was checked before it was recorded; what a newer check would refuse is left out rather than the session.
         if let Ok(parts) = convert(input) {
             self.agent.context.push(Message::User {
                 parts,
-                origin: MessageOrigin::User,
+                origin: message_origin(origin),
             });
         }
     }
@@ -335,9 +349,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::event::CallOrigin;
-    use longshore_protocol::value::content::ContentPart;
     use longshore_protocol::value::display::Display;
-    use longshore_protocol::value::turn::Origin;
     use longshore_protocol::value::usage::Usage;
 
     fn started(call: &str) -> DomainEvent {
@@ -379,6 +391,7 @@ mod tests {
             turn: "t1".into(),
             origin: Origin::User,
             input,
+            wakes: vec![],
         });
         restore.event(&DomainEvent::StepStarted {
             turn: "t1".into(),

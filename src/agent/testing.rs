@@ -179,6 +179,7 @@ impl Bench {
             origin: Origin::User,
             shown: vec![ContentPart::Text { text: text.into() }],
             parts: vec![Part::text(text)],
+            wakes: Vec::new(),
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running
@@ -230,6 +231,7 @@ impl Bench {
             (restored.todos, restored.interrupted),
             (self.agent.todos.clone(), self.agent.interrupted)
         );
+        assert_eq!(restored.told, self.agent.told);
         assert_eq!(restored.ids.approvals, self.agent.ids.approvals);
         assert_eq!(restored.ids.questions, self.agent.ids.questions);
     }
@@ -259,6 +261,10 @@ pub(crate) fn said(message: &Message) -> String {
             parts,
             origin: MessageOrigin::User,
         } => format!("user {}", text_of(parts)),
+        Message::User {
+            parts,
+            origin: MessageOrigin::Notice,
+        } => format!("notice {}", text_of(parts)),
         Message::User { parts, .. } => format!("reminder {}", text_of(parts)),
         Message::Assistant {
             parts,

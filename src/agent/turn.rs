@@ -1,5 +1,6 @@
 //! A turn: from one input to idle.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use longshore_protocol::error::ErrorKind;
@@ -13,11 +14,12 @@ use super::context::prompt;
 use super::media::LeftOut;
 use super::repeat::{Advice, Streak, Why};
 use super::step::{Answer, Whole};
-use super::{Agent, TurnCx};
+use super::{Agent, Steer, TurnCx};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::{INVALID_STOP, REPEAT_STOP};
 use crate::kernel::message::{Message, MessageOrigin, Part};
+use crate::kernel::wake::{Wake, WakeKey};
 
 /// What begins a turn.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct TurnInput {
     pub shown: Vec<ContentPart>,
     /// As the model sees it.
     pub parts: Vec<Part>,
+    /// What the model is told by it, where the engine begins the turn.
+    pub wakes: Vec<WakeKey>,
 }
 
 /// How a turn went; its session says so to hosts.
@@ -113,7 +117,8 @@ impl Agent {
             {
                 None => {}
                 // What was added while the model had its say is answered in this turn, as long as it has steps left.
-                Some(End::Stopped(_)) if !cx.steers.is_empty() && (limit == 0 || step < limit) => {}
+                Some(End::Stopped(_))
+                    if cx.steers.has_news(&self.told) && (limit == 0 || step < limit) => {}
                 Some(end) => return Ok(end),
             }
         }
@@ -124,6 +129,7 @@ impl Agent {
             origin,
             shown,
             parts,
+            wakes,
         } = input;
         cx.sink.durable(
             &self.id,
@@ -131,11 +137,13 @@ impl Agent {
                 turn: cx.turn.clone(),
                 origin,
                 input: shown,
+                wakes: wakes.clone(),
             },
         )?;
+        self.told.extend(wakes);
         self.context.push(Message::User {
             parts,
-            origin: MessageOrigin::User,
+            origin: message_origin(origin),
         });
         if std::mem::take(&mut self.interrupted) {
             self.remind(cx, INTERRUPTED)?;
@@ -160,21 +168,55 @@ impl Agent {
     }
 
     fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
-        for shown in cx.steers.take() {
-            // It was checked when it was taken in.
-            let parts = super::context::input::convert(&shown)?;
-            cx.sink.durable(
-                &self.id,
-                DomainEvent::TurnSteered {
-                    turn: cx.turn.clone(),
-                    input: shown,
-                },
-            )?;
-            self.context.push(Message::User {
-                parts,
-                origin: MessageOrigin::User,
-            });
+        let mut wakes = Vec::new();
+        for steer in cx.steers.take() {
+            match steer {
+                Steer::Wake(wake) => wakes.push(wake),
+                Steer::Words(words) => {
+                    self.take_wakes(cx, std::mem::take(&mut wakes))?;
+                    self.steered(cx, Origin::Steer, words, Vec::new())?;
+                }
+            }
         }
+        self.take_wakes(cx, wakes)
+    }
+
+    /// What came together is told together.
+    fn take_wakes(&mut self, cx: &TurnCx, mut wakes: Vec<Wake>) -> Result<(), Fault> {
+        let mut seen = HashSet::new();
+        wakes.retain(|wake| !self.told.contains(&wake.key) && seen.insert(wake.key.clone()));
+        for group in wakes.chunk_by(|a, b| a.key.origin() == b.key.origin()) {
+            let origin = group[0].key.origin();
+            let texts = group.iter().map(Wake::shown).collect();
+            let keys = group.iter().map(|wake| wake.key.clone()).collect();
+            self.steered(cx, origin, texts, keys)?;
+        }
+        Ok(())
+    }
+
+    fn steered(
+        &mut self,
+        cx: &TurnCx,
+        origin: Origin,
+        input: Vec<ContentPart>,
+        wakes: Vec<WakeKey>,
+    ) -> Result<(), Fault> {
+        // It was checked when it was taken in.
+        let parts = super::context::input::convert(&input)?;
+        cx.sink.durable(
+            &self.id,
+            DomainEvent::TurnSteered {
+                turn: cx.turn.clone(),
+                origin,
+                input,
+                wakes: wakes.clone(),
+            },
+        )?;
+        self.told.extend(wakes);
+        self.context.push(Message::User {
+            parts,
+            origin: message_origin(origin),
+        });
         Ok(())
     }
 
@@ -272,6 +314,15 @@ impl Progress {
         if !text.is_empty() {
             self.text = text;
         }
+    }
+}
+
+/// As what an input stands in the history.
+pub(super) fn message_origin(origin: Origin) -> MessageOrigin {
+    if origin.is_from_host() {
+        MessageOrigin::User
+    } else {
+        MessageOrigin::Notice
     }
 }
 

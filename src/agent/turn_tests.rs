@@ -4,6 +4,7 @@ use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::turn::{StopReason, TurnReason};
 
+use super::Steer;
 use super::testing::{Bench, Entry, Probe, completed, said};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::message::{Message, Part};
@@ -203,10 +204,10 @@ async fn a_steer_that_finds_no_step_left_waits_for_the_next_turn() {
     let (steers, sink) = (cx.steers.clone(), bench.sink.clone());
     let (outcome, ()) = tokio::join!(bench.run_in(&cx, "go"), async move {
         sink.until("step/started 1").await;
-        steers.push(input("more"));
+        steers.push(Steer::Words(input("more")));
     });
     completed(&outcome);
-    assert!(!cx.steers.is_empty());
+    assert!(cx.steers.has_news(&bench.agent.told));
 }
 
 #[tokio::test(start_paused = true)]
@@ -366,12 +367,12 @@ async fn steers_join_before_the_next_request_and_never_part_a_call_from_its_resu
     let (steers, sink) = (cx.steers.clone(), bench.sink.clone());
     let (outcome, ()) = tokio::join!(bench.run_in(&cx, "go"), async move {
         sink.until("tool/running call_1").await;
-        steers.push(input("also x"));
-        steers.push(input("and y"));
+        steers.push(Steer::Words(input("also x")));
+        steers.push(Steer::Words(input("and y")));
         gate.send_replace(true);
         // And one while the model has its last word.
         sink.until("step/started 2").await;
-        steers.push(input("then z"));
+        steers.push(Steer::Words(input("then z")));
     });
     completed(&outcome);
     assert_eq!(

@@ -107,6 +107,7 @@ impl Builder<'_> {
             });
         }
         config.permission.rules = rules;
+        config.session.run_detached = file.session.run_detached;
         config.shell.path = file
             .shell
             .path

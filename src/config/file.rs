@@ -33,6 +33,8 @@ pub(super) struct FileConfig {
     pub(super) limits: LimitsFile,
     /// Who may do what without asking.
     pub(super) permission: PermissionFile,
+    /// Sessions.
+    pub(super) session: SessionFile,
     /// Files that file tools refuse.
     pub(super) sensitive: SensitiveFile,
     /// The shell that commands run in.
@@ -211,6 +213,15 @@ pub(super) enum AutoAsk {
     Allow,
     /// The call is refused.
     Deny,
+}
+
+/// Sessions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct SessionFile {
+    /// Whether turns that no host asked for, such as those that tell of ended tasks, run while no host is attached.
+    /// Where absent: in a server that outlives its hosts.
+    pub(super) run_detached: Option<bool>,
 }
 
 /// Files that file tools refuse.

@@ -47,7 +47,7 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "providers.*.proxy",
     "secondary_model",
     "services",
-    "session",
+    "session.unload_idle_s",
     "shell.host_terminal",
     "shell.kill_survivors",
     "skills",

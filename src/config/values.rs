@@ -33,6 +33,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[permission]`.
     pub permission: PermissionConfig,
+    /// `[session]`.
+    pub session: SessionConfig,
     /// `[sensitive] extra`: further globs of files that file tools refuse.
     pub sensitive_extra: Vec<String>,
     /// `[sensitive] allow`: globs of files that are not sensitive after all.
@@ -156,6 +158,14 @@ pub struct LimitsConfig {
     pub max_queued_turns: usize,
 }
 
+/// `[session]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// `run_detached`: whether turns that no host asked for run while no host is attached. By how the server was started
+    /// where it is absent.
+    pub run_detached: Option<bool>,
+}
+
 /// `[permission]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionConfig {
@@ -196,6 +206,7 @@ impl Default for Config {
             turn: LoopConfig::default(),
             limits: LimitsConfig::default(),
             permission: PermissionConfig::default(),
+            session: SessionConfig::default(),
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),

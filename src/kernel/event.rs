@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 use super::message::Part;
 use super::rule::Grant;
 use super::time::Timestamp;
+use super::wake::WakeKey;
 
 /// An event with everything that says where it belongs. Made once, shared by all hosts.
 #[derive(Debug)]
@@ -109,13 +110,19 @@ pub enum DomainEvent {
         origin: Origin,
         /// What began it.
         input: Vec<ContentPart>,
+        /// What the model is told by it, where the engine began it; not shown.
+        wakes: Vec<WakeKey>,
     },
     /// Input was added to a running turn, before its next request.
     TurnSteered {
         /// The turn.
         turn: TurnId,
+        /// Why: `Steer` for words of a host.
+        origin: Origin,
         /// The input.
         input: Vec<ContentPart>,
+        /// What the model is told by it, where the engine added it; not shown.
+        wakes: Vec<WakeKey>,
     },
     /// A turn has ended; nothing of it follows.
     TurnEnded {

@@ -44,6 +44,8 @@ pub enum MessageOrigin {
     User,
     /// The engine reminds the model of something.
     Reminder,
+    /// The engine tells the model what happened outside its turns.
+    Notice,
 }
 
 /// A piece of content.

@@ -12,3 +12,4 @@ pub mod message;
 pub mod port;
 pub mod rule;
 pub mod time;
+pub mod wake;

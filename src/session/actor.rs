@@ -23,6 +23,7 @@ use super::journal::write::Journal;
 use super::store;
 use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
+use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
@@ -71,6 +72,8 @@ pub(super) struct Actor {
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
+    /// What the model is to be told outside the turns that hosts begin.
+    pub(super) wakes: Wakes,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// The newest state that the cache on disk does not have yet.
@@ -95,9 +98,11 @@ impl Actor {
         board.set_todos(agent.todos.clone());
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
+        let (door, wakes) = WakeDoor::new();
         let handle = SessionHandle {
             id: id.clone(),
             inbox: sender.clone(),
+            door,
         };
         let actor = Self {
             deps: deps.clone(),
@@ -115,6 +120,7 @@ impl Actor {
             freshness: Arc::default(),
             workplace: None,
             turns: Turns::default(),
+            wakes,
             notes: TaskTracker::new(),
             cache: Arc::default(),
         };
@@ -130,10 +136,19 @@ impl Actor {
         handle
     }
 
-    /// Runs until the session is closed.
+    /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
-        while let Some(command) = self.inbox.recv().await {
-            self.take(command).await;
+        loop {
+            let due = self.wakes.due();
+            tokio::select! {
+                biased;
+                command = self.inbox.recv() => match command {
+                    Some(command) => self.take(command).await,
+                    None => break,
+                },
+                Some(knock) = self.wakes.door.recv() => self.knocked(knock),
+                () = Wakes::gathered(due) => self.gather_over().await,
+            }
             if self.turns.may_close() {
                 break;
             }
@@ -141,7 +156,7 @@ impl Actor {
         self.close().await;
     }
 
-    async fn take(&mut self, command: Command) {
+    pub(super) async fn take(&mut self, command: Command) {
         match command {
             Command::Start {
                 input,
@@ -235,6 +250,8 @@ impl Actor {
         }
         super::apply(&mut self.session, changes);
         self.save_cache();
+        // There may be a usable model now.
+        self.wakes.look();
         Ok(self.view().session)
     }
 

@@ -239,7 +239,12 @@ async fn one_process_at_a_time_has_a_session() {
 }
 
 /// A session whose journal stands on a disk that fails from some write on.
-fn on_disk(home: &Home, session: &Session, script: &str, disk: &Arc<FaultyDisk>) -> SessionHandle {
+pub(super) fn on_disk(
+    home: &Home,
+    session: &Session,
+    script: &str,
+    disk: &Arc<FaultyDisk>,
+) -> SessionHandle {
     let deps = &home.sessions.deps;
     let dir = home
         .ws

@@ -12,6 +12,7 @@ use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 
 use super::turns::TurnDone;
+use super::wake::WakeDoor;
 use crate::kernel::fault::Fault;
 
 /// What a session's task takes, one at a time.
@@ -109,6 +110,7 @@ pub struct View {
 pub struct SessionHandle {
     pub(super) id: SessionId,
     pub(super) inbox: mpsc::Sender<Command>,
+    pub(super) door: WakeDoor,
 }
 
 impl Gate {
@@ -210,6 +212,11 @@ impl SessionHandle {
     /// Cancels what runs, writes everything to the disk and unloads the session.
     pub async fn close(&self) -> Result<(), Fault> {
         self.call(|reply| Command::Close { reply }).await
+    }
+
+    /// Where the engine's own parts wake the session.
+    pub fn door(&self) -> &WakeDoor {
+        &self.door
     }
 
     async fn call<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Fault> {

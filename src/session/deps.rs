@@ -38,6 +38,8 @@ pub struct Deps {
     pub store: Arc<Store>,
     /// Where events go.
     pub publish: Arc<dyn Publish>,
+    /// Whether turns that no host asked for run while no host is attached.
+    pub run_detached: bool,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
     /// Time.

@@ -18,6 +18,7 @@ pub mod store;
 pub mod surroundings;
 pub mod transcript;
 mod turns;
+pub mod wake;
 
 #[cfg(test)]
 mod close_tests;
@@ -29,6 +30,8 @@ mod restore_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod turns_tests;
+#[cfg(test)]
+mod wake_tests;
 
 pub use self::command::{Gate, SessionHandle, Started, TurnEnd, View};
 pub use self::create::CreateOptions;

@@ -328,9 +328,17 @@ impl Facts {
                 self.told.insert(warning.message.clone());
             }
             DomainEvent::TurnQueued { turn, .. } => self.numbered(turn),
-            DomainEvent::TurnStarted { turn, input, .. } => {
+            DomainEvent::TurnStarted {
+                turn,
+                origin,
+                input,
+                wakes: _,
+            } => {
                 self.numbered(turn);
                 self.turns += 1;
+                if !origin.is_from_host() {
+                    return;
+                }
                 let text = super::summary(input);
                 self.first.get_or_insert_with(|| text.clone());
                 self.last = Some(text);

@@ -24,6 +24,7 @@ use crate::http::Http;
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::port::Publish;
 use crate::kernel::time::Timestamp;
+use crate::kernel::wake::WakeKey;
 use crate::os::clock::FakeClock;
 use crate::os::env::Env;
 use crate::os::ids::SeededIds;
@@ -81,6 +82,7 @@ impl Home {
             store: Arc::new(Store::new(&home)),
             home,
             publish: events.clone(),
+            run_detached: false,
             asks: asks.clone(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),
@@ -155,7 +157,11 @@ pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
 pub(crate) struct Published {
     events: Mutex<Vec<Arc<Stamped>>>,
     changed: watch::Sender<usize>,
+    hook: Mutex<Option<Hook>>,
 }
+
+/// What a test does at the very moment of an event, given its line.
+type Hook = Box<dyn FnMut(&str) + Send>;
 
 impl Publish for Published {
     fn publish(&self, event: Arc<Stamped>) {
@@ -168,14 +174,56 @@ impl Publish for Published {
             let expected = last.map_or(seq, |last| last.seq.unwrap() + 1);
             assert_eq!(seq, expected, "no gap, no repeat");
         }
+        let line = event_line(&event.event);
         events.push(event);
         let n = events.len();
         drop(events);
         self.changed.send_replace(n);
+        if let Some(hook) = &mut *self.hook.lock().unwrap() {
+            hook(&line);
+        }
     }
 }
 
 impl Published {
+    /// Does something at the very moment of each event, in the thread that says it. It must not say anything itself.
+    pub(crate) fn at_each(&self, hook: impl FnMut(&str) + Send + 'static) {
+        *self.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    /// What the model was told outside the words of hosts: how, why and what of.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let keys = |wakes: &[WakeKey]| {
+            let keys = wakes.iter().map(|key| match key {
+                WakeKey::Task { task } => task.to_string(),
+                WakeKey::Fire { fire, .. } => fire.to_string(),
+            });
+            keys.collect::<Vec<_>>().join(" ")
+        };
+        self.events()
+            .iter()
+            .filter_map(|stamped| match &stamped.event {
+                DomainEvent::TurnStarted {
+                    turn,
+                    origin,
+                    wakes,
+                    ..
+                } if !wakes.is_empty() => {
+                    Some(format!("{turn} begins by {origin:?}: {}", keys(wakes)))
+                }
+                DomainEvent::TurnSteered {
+                    turn,
+                    origin,
+                    wakes,
+                    ..
+                } if !wakes.is_empty() => {
+                    Some(format!("{turn} is steered by {origin:?}: {}", keys(wakes)))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
     pub(crate) fn events(&self) -> Vec<Arc<Stamped>> {
         self.events.lock().unwrap().clone()
     }
@@ -209,13 +257,19 @@ impl Published {
     }
 
     pub(crate) async fn until(&self, wanted: &str) {
+        self.until_all(wanted, |lines| lines.iter().any(|line| line == wanted))
+            .await;
+    }
+
+    /// Waits until what was said so far is as wanted.
+    pub(crate) async fn until_all(&self, what: &str, wanted: impl Fn(&[String]) -> bool) {
         let mut changed = self.changed.subscribe();
         let waiting = async {
-            while !self.lines().iter().any(|line| line == wanted) {
+            while !wanted(&self.lines()) {
                 changed.changed().await.unwrap();
             }
         };
         let waited = tokio::time::timeout(PATIENCE, waiting).await;
-        assert!(waited.is_ok(), "no {wanted}: {:#?}", self.lines());
+        assert!(waited.is_ok(), "no {what}: {:#?}", self.lines());
     }
 }

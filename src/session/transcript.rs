@@ -31,6 +31,7 @@ impl Fold {
                 turn,
                 origin,
                 input,
+                ..
             } => {
                 self.end_of_last_was_lost();
                 self.turns.push(Turn {

@@ -22,10 +22,11 @@ use super::journal::write::Journal;
 use super::{past, resume, store};
 use crate::agent::context::input::convert;
 use crate::agent::turn::{TurnInput, TurnOutcome};
-use crate::agent::{Agent, Steers, TurnCx};
+use crate::agent::{Agent, Steer, Steers, TurnCx};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventSink;
+use crate::kernel::wake::Wake;
 use crate::os::blocking;
 
 /// Ended turns that are remembered for `turn/wait`.
@@ -65,16 +66,51 @@ struct Running {
     turn: TurnId,
     cancel: CancellationToken,
     steers: Arc<Steers>,
+    /// All it was given to tell, those that began it first.
+    given: Vec<Wake>,
+    /// True where they began it.
+    is_woken: bool,
 }
 
-struct Waiting {
+/// A turn that has not begun.
+pub(super) struct Waiting {
     turn: TurnId,
     origin: Origin,
     input: Vec<ContentPart>,
+    /// What the input tells of, where the engine begins the turn.
+    wakes: Vec<Wake>,
     gate: Option<oneshot::Receiver<()>>,
 }
 
+impl Waiting {
+    /// A turn that the engine begins.
+    pub(super) fn woken(turn: TurnId, origin: Origin, wakes: Vec<Wake>) -> Self {
+        Self {
+            turn,
+            origin,
+            input: wakes.iter().map(Wake::shown).collect(),
+            wakes,
+            gate: None,
+        }
+    }
+}
+
 impl Turns {
+    /// True where a turn runs or waits.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.is_some() || !self.queue.is_empty()
+    }
+
+    /// Gives a wake to the turn that runs; back where none does.
+    pub(super) fn give(&mut self, wake: Wake) -> Option<Wake> {
+        let Some(running) = &mut self.running else {
+            return Some(wake);
+        };
+        running.steers.push(Steer::Wake(wake.clone()));
+        running.given.push(wake);
+        None
+    }
+
     /// The turn that runs.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.running.as_ref().map(|running| running.turn.clone())
@@ -110,7 +146,7 @@ impl Actor {
             _ if running.cancel.is_cancelled() => self.enqueue(input),
             WhenBusy::Queue => self.enqueue(input),
             WhenBusy::Steer => {
-                running.steers.push(input);
+                running.steers.push(Steer::Words(input));
                 Ok(Started {
                     turn: running.turn.clone(),
                     state: StartState::Steered,
@@ -141,7 +177,7 @@ impl Actor {
         }
     }
 
-    fn check_open(&self) -> Result<(), Fault> {
+    pub(super) fn check_open(&self) -> Result<(), Fault> {
         if self.turns.closing.is_empty() {
             return Ok(());
         }
@@ -163,6 +199,7 @@ impl Actor {
             turn: turn.clone(),
             origin,
             input,
+            wakes: Vec::new(),
             gate: Some(released),
         })
         .await?;
@@ -204,6 +241,7 @@ impl Actor {
             turn: turn.clone(),
             origin: Origin::User,
             input,
+            wakes: Vec::new(),
             gate: Some(gate_of_turn),
         });
         Ok(Started {
@@ -295,24 +333,27 @@ impl Actor {
         number.is_some_and(|number| (1..self.next_turn).contains(&number))
     }
 
-    fn new_turn(&mut self) -> TurnId {
+    pub(super) fn new_turn(&mut self) -> TurnId {
         let turn = TurnId::from(format!("t{}", self.next_turn));
         self.next_turn += 1;
         turn
     }
 
     /// Gives the agent to a task that runs a turn.
-    async fn begin_turn(&mut self, waiting: Waiting) -> Result<(), Fault> {
+    pub(super) async fn begin_turn(&mut self, waiting: Waiting) -> Result<(), Fault> {
         let Waiting {
             turn,
             origin,
-            input,
+            mut input,
+            wakes,
             gate,
         } = waiting;
         let model = self.model()?;
         let (workplace, abilities) = (self.workplace().await?, self.abilities());
-        // What was steered into a cancelled turn comes before what is said next.
-        let input = [self.turns.carried.as_slice(), &input].concat();
+        if origin.is_from_host() {
+            // What was steered into a cancelled turn comes before what is said next.
+            input.splice(0..0, self.turns.carried.iter().cloned());
+        }
         let parts = convert(&input)?;
         let Some(mut agent) = self.agent.take() else {
             return Err(Fault::new(
@@ -320,14 +361,22 @@ impl Actor {
                 "the session has lost its agent; close and resume it",
             ));
         };
-        self.turns.carried.clear();
-        let summary = super::summary(&input);
-        if self.session.title.is_empty() {
-            self.session.title.clone_from(&summary);
+        if origin.is_from_host() {
+            self.turns.carried.clear();
+            let summary = super::summary(&input);
+            if self.session.title.is_empty() {
+                self.session.title.clone_from(&summary);
+            }
+            self.session.last_prompt = Some(summary);
         }
-        self.session.last_prompt = Some(summary);
         self.session.turn_count += 1;
         let (cancel, steers) = (CancellationToken::new(), Arc::new(Steers::default()));
+        let keys = wakes.iter().map(|wake| wake.key.clone()).collect();
+        let (is_woken, mut given) = (!wakes.is_empty(), wakes);
+        for wake in self.wakes.take() {
+            steers.push(Steer::Wake(wake.clone()));
+            given.push(wake);
+        }
         let cx = TurnCx {
             turn: turn.clone(),
             cancel: cancel.clone(),
@@ -372,6 +421,7 @@ impl Actor {
                 origin,
                 shown: input,
                 parts,
+                wakes: keys,
             };
             let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
             let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis())
@@ -398,6 +448,8 @@ impl Actor {
             turn,
             cancel,
             steers,
+            given,
+            is_woken,
         });
         Ok(())
     }
@@ -430,7 +482,16 @@ impl Actor {
             self.board.set_todos(agent.todos.clone());
             self.board.set_context(agent.context.tokens());
         }
-        let leftover: Vec<ContentPart> = running.steers.take().into_iter().flatten().collect();
+        self.take_back(running.given, running.is_woken, end.reason);
+        let words = running
+            .steers
+            .take()
+            .into_iter()
+            .filter_map(|steer| match steer {
+                Steer::Words(words) => Some(words),
+                Steer::Wake(_) => None,
+            });
+        let leftover: Vec<ContentPart> = words.flatten().collect();
         if end.reason == TurnReason::Cancelled {
             self.turns.carried.extend(leftover);
         } else if !leftover.is_empty() && self.turns.closing.is_empty() {
@@ -446,12 +507,14 @@ impl Actor {
                 turn,
                 origin: Origin::Steer,
                 input: leftover,
+                wakes: Vec::new(),
                 gate: None,
             };
             self.turns.queue.push_front(steered);
         }
         self.tell_end(end);
         self.begin_next().await;
+        self.wake_up().await;
         if self.turns.running.is_none() {
             self.board.set_status(Status::Idle);
             let status = DomainEvent::SessionStatus {

@@ -40,6 +40,8 @@ pub struct Started {
 pub struct Steered {
     /// The turn.
     pub turn_id: TurnId,
+    /// Why: `steer` for words of a host, `task` where tasks have ended meanwhile.
+    pub origin: Origin,
     /// The input.
     pub input: Vec<ContentPart>,
 }

@@ -11,6 +11,20 @@ pub enum Origin {
     User,
     /// A `turn/steer` that found the session idle, or steers left over from a turn that had ended.
     Steer,
+    /// Tasks in the background have ended.
+    Task,
+    /// Jobs were due.
+    Cron,
+}
+
+impl Origin {
+    /// True where a host sent the input: it is somebody's words.
+    pub fn is_from_host(self) -> bool {
+        match self {
+            Self::User | Self::Steer => true,
+            Self::Task | Self::Cron => false,
+        }
+    }
 }
 
 /// How a turn ended.

@@ -19,19 +19,19 @@ pub fn render(message: Message) -> Message {
         },
         Message::User {
             parts,
-            origin: MessageOrigin::Reminder,
+            origin: origin @ (MessageOrigin::Reminder | MessageOrigin::Notice),
         } => {
             let parts = parts
                 .into_iter()
                 .map(|part| match part {
+                    Part::Text(text) if origin == MessageOrigin::Notice => {
+                        Part::text(escape(&text))
+                    }
                     Part::Text(text) => Part::text(reminder(&escape(&text))),
                     other => other,
                 })
                 .collect();
-            Message::User {
-                parts,
-                origin: MessageOrigin::Reminder,
-            }
+            Message::User { parts, origin }
         }
         Message::Assistant {
             parts,

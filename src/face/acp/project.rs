@@ -25,7 +25,7 @@ use longshore_protocol::value::model::ModelInfo;
 use longshore_protocol::value::session::{Session, SessionPatch};
 use longshore_protocol::value::todo::{Todo, TodoStatus};
 use longshore_protocol::value::tool::ProgressStream;
-use longshore_protocol::value::turn::{StopReason, TurnReason};
+use longshore_protocol::value::turn::{Origin, StopReason, TurnReason};
 
 use super::card::{
     CONTENT_BYTES, Card, Ending, PROGRESS_BYTES, after, before, fenced, one_line, text,
@@ -167,6 +167,13 @@ impl Projection {
             }
             // It is shown when it begins.
             DomainEvent::TurnQueued { .. } => {}
+            DomainEvent::TurnStarted { origin, .. } if !origin.is_from_host() => {
+                if self.caps.notices && !is_history {
+                    out.push(notice(NoticeSeverity::Info, begun_by(*origin), None));
+                }
+            }
+            // Of what the engine adds to a turn, the client has heard by what it tells of.
+            DomainEvent::TurnSteered { origin, .. } if !origin.is_from_host() => {}
             DomainEvent::TurnStarted { turn, input, .. } => {
                 if self.title.is_empty() {
                     self.title = crate::session::summary(input);
@@ -175,7 +182,7 @@ impl Projection {
                     out.extend(user_chunks(input, &format!("{turn}-input")));
                 }
             }
-            DomainEvent::TurnSteered { turn, input } => {
+            DomainEvent::TurnSteered { turn, input, .. } => {
                 out.extend(user_chunks(input, &format!("{turn}-steer-{}", at.0)));
             }
             DomainEvent::TurnEnded {
@@ -536,6 +543,15 @@ pub(super) fn notice(
     description: Option<&str>,
 ) -> SessionUpdate {
     SessionUpdate::Notice(Notice::new(severity, title).description(description.map(str::to_owned)))
+}
+
+/// What is said of a turn that no prompt began.
+fn begun_by(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Task => "The agent goes on: a background task has ended",
+        Origin::Cron => "The agent goes on: a scheduled job is due",
+        Origin::User | Origin::Steer => "The agent goes on",
+    }
 }
 
 fn warning_notice(warning: &Warning) -> SessionUpdate {

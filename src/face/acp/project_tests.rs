@@ -138,6 +138,7 @@ fn begin(words: &str) -> DomainEvent {
         turn: "t1".into(),
         origin: Origin::User,
         input,
+        wakes: vec![],
     }
 }
 
@@ -426,9 +427,11 @@ fn words_of_the_client_itself_are_not_shown_to_it() {
     );
     let steer = DomainEvent::TurnSteered {
         turn: "t1".into(),
+        origin: Origin::Steer,
         input: vec![ContentPart::Text {
             text: "left".to_owned(),
         }],
+        wakes: vec![],
     };
     assert_eq!(seen.brief(steer), ["user_message_chunk t1-steer-0 left"]);
 }
@@ -454,6 +457,7 @@ fn inputs_of_every_kind_are_shown() {
         turn: "t1".into(),
         origin: Origin::User,
         input,
+        wakes: vec![],
     };
     let blocks: Vec<Value> = Seen::live()
         .take(started)

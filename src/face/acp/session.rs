@@ -286,6 +286,7 @@ impl Shown {
             projection.asked(approval.tool_call_id);
         }
         let opened = host.show(id, projection);
+        let door = handle.door().clone();
         conn.add(handle, models);
         match history {
             History::Replay => {
@@ -294,12 +295,14 @@ impl Shown {
                 reply.after(move || {
                     opened.cancel();
                     after(&host);
+                    door.look();
                 })
             }
             History::Skip => reply.after(move || {
                 opened.cancel();
                 attaching.go(cursor, last_seq);
                 after(&host);
+                door.look();
             }),
         }
     }

@@ -197,6 +197,7 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
             turn,
             origin,
             input,
+            wakes: _,
         } => stamp.put::<spec::TurnStarted>(
             &turn::Started {
                 turn_id: turn.clone(),
@@ -205,9 +206,15 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
             },
             out,
         ),
-        DomainEvent::TurnSteered { turn, input } => stamp.put::<spec::TurnSteered>(
+        DomainEvent::TurnSteered {
+            turn,
+            origin,
+            input,
+            wakes: _,
+        } => stamp.put::<spec::TurnSteered>(
             &turn::Steered {
                 turn_id: turn.clone(),
+                origin: *origin,
                 input: input.clone(),
             },
             out,

@@ -1,10 +1,12 @@
 //! Between the facts in memory and the records on disk. Both directions are total: a new fact does not compile until
 //! the journal has answered for it.
 
-use super::record::{Record, RecordPart};
+use super::record::{Record, RecordKey, RecordPart};
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
 use crate::kernel::message::{Part, Thinking};
 use crate::kernel::rule::Grant;
+use crate::kernel::time::Timestamp;
+use crate::kernel::wake::WakeKey;
 
 /// A record read back.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,12 +46,24 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             turn,
             origin,
             input,
+            wakes,
         } => Record::TurnStarted {
             turn,
             origin,
             input,
+            wakes: wakes.into_iter().map(record_key).collect(),
         },
-        DomainEvent::TurnSteered { turn, input } => Record::TurnSteered { turn, input },
+        DomainEvent::TurnSteered {
+            turn,
+            origin,
+            input,
+            wakes,
+        } => Record::TurnSteered {
+            turn,
+            origin,
+            input,
+            wakes: wakes.into_iter().map(record_key).collect(),
+        },
         DomainEvent::TurnEnded {
             turn,
             reason,
@@ -227,12 +241,24 @@ pub fn fact(record: Record) -> Fact {
             turn,
             origin,
             input,
+            wakes,
         } => DomainEvent::TurnStarted {
             turn,
             origin,
             input,
+            wakes: wakes.into_iter().map(key).collect(),
         },
-        Record::TurnSteered { turn, input } => DomainEvent::TurnSteered { turn, input },
+        Record::TurnSteered {
+            turn,
+            origin,
+            input,
+            wakes,
+        } => DomainEvent::TurnSteered {
+            turn,
+            origin,
+            input,
+            wakes: wakes.into_iter().map(key).collect(),
+        },
         Record::TurnEnded {
             turn,
             reason,
@@ -362,6 +388,36 @@ pub fn fact(record: Record) -> Fact {
         Record::Warning { warning } => DomainEvent::Warning { warning },
     };
     Fact::Event(event)
+}
+
+fn record_key(key: WakeKey) -> RecordKey {
+    match key {
+        WakeKey::Task { task } => RecordKey::Task { task },
+        WakeKey::Fire {
+            job,
+            ideal_at,
+            fire,
+        } => RecordKey::Fire {
+            job,
+            ideal_at: ideal_at.0,
+            fire,
+        },
+    }
+}
+
+fn key(key: RecordKey) -> WakeKey {
+    match key {
+        RecordKey::Task { task } => WakeKey::Task { task },
+        RecordKey::Fire {
+            job,
+            ideal_at,
+            fire,
+        } => WakeKey::Fire {
+            job,
+            ideal_at: Timestamp(ideal_at),
+            fire,
+        },
+    }
 }
 
 fn record_part(part: Part) -> RecordPart {

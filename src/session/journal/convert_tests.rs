@@ -20,6 +20,8 @@ use super::record::{Line, Record, VERSION};
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
 use crate::kernel::message::{Part, Thinking};
 use crate::kernel::rule::Grant;
+use crate::kernel::time::Timestamp;
+use crate::kernel::wake::WakeKey;
 
 fn input() -> Vec<ContentPart> {
     vec![
@@ -135,10 +137,31 @@ fn durable() -> Vec<DomainEvent> {
             turn: "t1".into(),
             origin: Origin::Steer,
             input: input(),
+            wakes: vec![],
+        },
+        DomainEvent::TurnStarted {
+            turn: "t1".into(),
+            origin: Origin::Cron,
+            input: input(),
+            wakes: vec![WakeKey::Fire {
+                job: "0badcafe".into(),
+                ideal_at: Timestamp(-1),
+                fire: "f1".into(),
+            }],
         },
         DomainEvent::TurnSteered {
             turn: "t1".into(),
+            origin: Origin::Steer,
             input: input(),
+            wakes: vec![],
+        },
+        DomainEvent::TurnSteered {
+            turn: "t1".into(),
+            origin: Origin::Task,
+            input: input(),
+            wakes: vec![WakeKey::Task {
+                task: "bash-01234567".into(),
+            }],
         },
         DomainEvent::TurnEnded {
             turn: "t1".into(),

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, ToolCallId, TurnId};
+use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, TaskId, ToolCallId, TurnId};
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::display::Display;
@@ -74,11 +74,17 @@ pub enum Record {
         turn: TurnId,
         origin: Origin,
         input: Vec<ContentPart>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        wakes: Vec<RecordKey>,
     },
-    /// Event.
+    /// Event. Words of a host where there is no origin.
     TurnSteered {
         turn: TurnId,
+        #[serde(default = "steer", skip_serializing_if = "is_steer")]
+        origin: Origin,
         input: Vec<ContentPart>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        wakes: Vec<RecordKey>,
     },
     /// Event.
     TurnEnded {
@@ -178,6 +184,20 @@ pub enum Record {
     Warning { warning: Warning },
 }
 
+/// What an input tells of that the engine gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RecordKey {
+    /// A task has ended.
+    Task { task: TaskId },
+    /// A job fired; the time in milliseconds since 1970.
+    Fire {
+        job: Arc<str>,
+        ideal_at: i64,
+        fire: Arc<str>,
+    },
+}
+
 /// A part of a tool's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -191,4 +211,12 @@ pub enum RecordPart {
     },
     /// An image.
     Image { mime: Arc<str>, data: Arc<str> },
+}
+
+fn steer() -> Origin {
+    Origin::Steer
+}
+
+fn is_steer(origin: &Origin) -> bool {
+    *origin == Origin::Steer
 }

@@ -146,6 +146,7 @@ impl Agent {
             models: Arc::new(Registry::new(&config, Arc::new(Http::new(now)), scripts)),
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn Publish>,
+            run_detached: false,
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             clock,
             ids: Arc::new(SeededIds::new(seed)),

@@ -43,6 +43,7 @@ pub(in crate::face::native) async fn create(
     cx.after(move || {
         // The maker sees everything from the first event on.
         attaching.go(0, last_seq);
+        handle.door().look();
         sessions.announce(created);
     });
     Ok(CreateResult { session })
@@ -71,7 +72,10 @@ pub(in crate::face::native) async fn resume(
         Replay::Events => 0,
         Replay::None | Replay::Transcript => last_seq,
     };
-    cx.after(move || attaching.go(cursor, last_seq));
+    cx.after(move || {
+        attaching.go(cursor, last_seq);
+        handle.door().look();
+    });
     Ok(ResumeResult {
         session,
         last_seq,
@@ -96,7 +100,10 @@ pub(in crate::face::native) async fn attach(
         Some(_) => (last_seq, true),
     };
     let snapshot = snapshot(&cx, &id, view).await?;
-    cx.after(move || attaching.go(cursor, last_seq));
+    cx.after(move || {
+        attaching.go(cursor, last_seq);
+        handle.door().look();
+    });
     Ok(AttachResult {
         last_seq,
         resync,

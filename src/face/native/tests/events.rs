@@ -404,10 +404,13 @@ fn samples() -> Vec<DomainEvent> {
             turn: turn(),
             origin: Origin::User,
             input: Vec::new(),
+            wakes: Vec::new(),
         },
         DomainEvent::TurnSteered {
             turn: turn(),
+            origin: Origin::Task,
             input: Vec::new(),
+            wakes: Vec::new(),
         },
         DomainEvent::TurnEnded {
             turn: turn(),

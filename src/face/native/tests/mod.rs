@@ -61,6 +61,7 @@ impl Server {
             models: Arc::new(Registry::new(&config, Arc::new(Http::new(now)), scripts)),
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn crate::kernel::port::Publish>,
+            run_detached: false,
             asks: Arc::clone(&hub) as Arc<dyn crate::kernel::port::AskHost>,
             clock: Arc::clone(&clock),
             ids: Arc::new(SeededIds::new(7)),
