@@ -13,6 +13,8 @@ use tokio_util::task::TaskTracker;
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
 use crate::http::Http;
@@ -20,6 +22,7 @@ use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::PROCESS_GRACE;
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::Env;
+use crate::os::file_clock::FileClock;
 use crate::os::fs;
 use crate::os::ids::RandomIds;
 use crate::os::process::Processes;
@@ -147,7 +150,10 @@ impl App {
     /// Puts everything together. Opens no socket and reads no session.
     pub fn new(settings: Settings, processes: Processes) -> Self {
         let Settings { home, config, env } = &settings;
-        let clock: Arc<dyn Clock> = SystemClock::shared();
+        let clock: Arc<dyn Clock> = match &config.clock_file {
+            Some(path) => Arc::new(FileClock::new(path.clone())),
+            None => SystemClock::shared(),
+        };
         let store = Arc::new(Store::new(home));
         let limits = AskLimits {
             approval_timeout: config.permission.approval_timeout,
@@ -178,6 +184,8 @@ impl App {
             processes: processes.clone(),
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
+            cron: Scheduler::new(clock.clone(), tasks.clone()),
+            cron_index: Arc::new(Index::new(home)),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),

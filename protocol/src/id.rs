@@ -85,6 +85,8 @@ ids! {
     QuestionId;
     /// A task in the background: its kind and eight letters or digits, such as `bash-4f7k2m9q`.
     TaskId;
+    /// A cron job: 8 hex digits, unique in its session.
+    JobId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

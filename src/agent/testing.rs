@@ -180,6 +180,7 @@ impl Bench {
             shown: vec![ContentPart::Text { text: text.into() }],
             parts: vec![Part::text(text)],
             wakes: Vec::new(),
+            recorded: None,
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running
@@ -552,6 +553,13 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
         DomainEvent::SessionClosed => "session/closed".into(),
+        DomainEvent::CronChanged { change, job } => {
+            format!("cron/changed {} {change:?}", job.prompt).to_lowercase()
+        }
+        DomainEvent::CronFired { turn, fire } => {
+            format!("cron/fired {turn} {} {}", fire.prompt, fire.coalesced_count)
+        }
+        DomainEvent::CronMissed { turn, count } => format!("cron/missed {turn} {count}"),
         DomainEvent::Warning { warning } => format!("warning {}", warning.message),
     }
 }

@@ -41,12 +41,16 @@ pub struct Config {
     pub sensitive_allow: Vec<String>,
     /// `[shell]`.
     pub shell: ShellConfig,
+    /// `[cron]`.
+    pub cron: CronConfig,
     /// `[files] fsync`.
     pub files_fsync: bool,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
     pub script: Option<PathBuf>,
+    /// `LONGSHORE_CLOCK_FILE`: a file that says what time it is, for tests.
+    pub clock_file: Option<PathBuf>,
     /// `LONGSHORE_SCRIPT_TRACE`: where requests to scripted models are recorded.
     pub script_trace: Option<PathBuf>,
     /// Set where the user's file could not be read: turns are refused until it is mended.
@@ -190,6 +194,23 @@ pub struct ShellConfig {
     pub output_kill_bytes: u64,
 }
 
+/// `[cron]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronConfig {
+    /// False: no job is made, none fires; those there are stay.
+    pub enabled: bool,
+    /// Whether recurring jobs are moved a little, so that not all of them fire on the full hour.
+    pub jitter: bool,
+    /// Days after which a recurring job fires for the last time; 0 is never.
+    pub max_age_days: u32,
+    /// Jobs of one session.
+    pub max_jobs: u32,
+    /// Whether a session that is not loaded is loaded when a job of its own is due.
+    pub wake_closed_sessions: bool,
+    /// Fires without anybody saying something after which a job is paused; 0 is never.
+    pub max_unattended_fires: u32,
+}
+
 /// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
 /// does so by mistake.
 pub const OUTPUT_KILL_BYTES: u64 = 1 << 30;
@@ -210,9 +231,11 @@ impl Default for Config {
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
+            cron: CronConfig::default(),
             files_fsync: true,
             log_level: None,
             script: None,
+            clock_file: None,
             script_trace: None,
             broken: None,
             warnings: Vec::new(),
@@ -257,6 +280,19 @@ impl Default for ShellConfig {
             path: None,
             env_exclude: Vec::new(),
             output_kill_bytes: OUTPUT_KILL_BYTES,
+        }
+    }
+}
+
+impl Default for CronConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            jitter: true,
+            max_age_days: limits::CRON_MAX_AGE_DAYS,
+            max_jobs: limits::CRON_MAX_JOBS,
+            wake_closed_sessions: false,
+            max_unattended_fires: 0,
         }
     }
 }

@@ -65,7 +65,7 @@ impl Field {
         }
         let (range, step) = match term.split_once('/') {
             None => (term, None),
-            Some((range, step)) => (range, Some(self.step(step)?)),
+            Some((range, step)) => (range, Some(step_of(step)?)),
         };
         let (first, last) = match range.split_once('-') {
             _ if range == "*" => (min, max),
@@ -86,14 +86,6 @@ impl Field {
         Ok((first..=last)
             .step_by(step)
             .fold(0, |set, value| set | 1 << value))
-    }
-
-    fn step(self, text: &str) -> Result<u32, String> {
-        match number(text) {
-            Some(step) if step >= 1 => Ok(step),
-            Some(_) => Err("has a step of 0; a step is 1 or more".to_owned()),
-            None => Err(format!("has a step that is no number: `{}`", shown(text))),
-        }
     }
 
     fn value(self, text: &str) -> Result<u32, String> {
@@ -168,6 +160,15 @@ impl fmt::Display for Field {
             Self::Month => "month",
             Self::DayOfWeek => "day-of-week",
         })
+    }
+}
+
+/// The distance of a term such as `*/5`.
+fn step_of(text: &str) -> Result<u32, String> {
+    match number(text) {
+        Some(step) if step >= 1 => Ok(step),
+        Some(_) => Err("has a step of 0; a step is 1 or more".to_owned()),
+        None => Err(format!("has a step that is no number: `{}`", shown(text))),
     }
 }
 

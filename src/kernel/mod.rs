@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod ask;
+pub mod cron;
 pub mod event;
 pub mod fault;
 pub mod limits;

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
+use super::cron::{Cron, JobsOf};
 use super::deps::Deps;
 use super::journal::write::Journal;
 use super::store;
@@ -25,6 +26,7 @@ use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
+use crate::cron::ledger::Ledger;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -50,6 +52,7 @@ pub(super) struct Parts {
     pub(super) lock: FileLock,
     pub(super) dir: PathBuf,
     pub(super) next_turn: u64,
+    pub(super) jobs: Ledger,
 }
 
 /// The state of a loaded session.
@@ -74,6 +77,8 @@ pub(super) struct Actor {
     pub(super) turns: Turns,
     /// What the model is to be told outside the turns that hosts begin.
     pub(super) wakes: Wakes,
+    /// Its cron jobs.
+    pub(super) cron: Cron,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// The newest state that the cache on disk does not have yet.
@@ -91,6 +96,7 @@ impl Actor {
             lock,
             dir,
             next_turn,
+            jobs,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -104,6 +110,7 @@ impl Actor {
             inbox: sender.clone(),
             door,
         };
+        let cron = Cron::new(deps, jobs, session.timezone.as_deref(), &handle.door);
         let actor = Self {
             deps: deps.clone(),
             inbox,
@@ -121,9 +128,11 @@ impl Actor {
             workplace: None,
             turns: Turns::default(),
             wakes,
+            cron,
             notes: TaskTracker::new(),
             cache: Arc::default(),
         };
+        deps.await_no_more(&id);
         deps.loaded.lock().insert(id.clone(), handle.clone());
         let forget = deps.clone();
         deps.tasks.spawn(async move {
@@ -138,6 +147,7 @@ impl Actor {
 
     /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
+        self.begin_jobs();
         loop {
             let due = self.wakes.due();
             tokio::select! {
@@ -146,6 +156,7 @@ impl Actor {
                     Some(command) => self.take(command).await,
                     None => break,
                 },
+                () = self.cron.recorded() => self.fires_recorded(),
                 Some(knock) = self.wakes.door.recv() => self.knocked(knock),
                 () = Wakes::gathered(due) => self.gather_over().await,
             }
@@ -187,6 +198,7 @@ impl Actor {
                 answer(reply, tools);
             }
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
+            Command::Cron(command) => self.cron(command).await,
             Command::Close { reply } => self.begin_close(reply),
             Command::Done(done) => self.done(*done).await,
         }
@@ -205,6 +217,7 @@ impl Actor {
             running: self.turns.running(),
             queued: self.turns.queued(),
             context: (posted.context_tokens, window),
+            n_jobs: self.cron.n_jobs(),
         }
     }
 
@@ -278,8 +291,13 @@ impl Actor {
             self.session.clone(),
             self.freshness.clone(),
         );
-        let workplace =
-            Arc::new(blocking::run(move || Workplace::open(&deps, &session, freshness)).await);
+        let jobs = Arc::new(JobsOf {
+            session: session.session_id.clone(),
+            inbox: self.own_inbox.clone(),
+        });
+        let workplace = Arc::new(
+            blocking::run(move || Workplace::open(&deps, &session, freshness, jobs)).await,
+        );
         for warning in &workplace.warnings {
             self.journal.durable(
                 &AgentId::main(),
@@ -360,6 +378,7 @@ impl Actor {
                 self.turns.closing.push(reply);
             }
         }
+        self.cancel_appointments();
         self.end_processes(&id).await;
         self.notes.close();
         if tokio::time::timeout(GATES, self.notes.wait())
@@ -384,16 +403,20 @@ impl Actor {
         let synced = self.journal.sync().await;
         let session = self.view().session;
         let (dir, ephemeral) = (self.dir.clone(), session.ephemeral);
-        let save = self.cache_writer(session);
+        let (save, index) = (self.cache_writer(session), self.index_writer());
         blocking::run(move || {
             if !ephemeral {
                 save();
+                index();
             } else if let Err(error) = crate::os::fs::remove_tree(&dir) {
                 tracing::warn!(%error, "an ephemeral session could not be removed");
             }
         })
         .await;
         self.deps.store.closed(&id, ephemeral);
+        if let Some(entry) = self.index_entry().filter(|_| !ephemeral) {
+            self.deps.await_closed(&id, &entry);
+        }
         self.deps.forget(&id);
         // From here on another process may write it.
         drop(self.lock);

@@ -14,6 +14,8 @@ use super::journal::write::{Journal, Opening};
 use super::store::Store;
 use crate::agent::context::prompt::Surroundings;
 use crate::config::values::Config;
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{AskHost, Publish};
 use crate::kernel::time::Timestamp;
@@ -56,6 +58,10 @@ pub struct Deps {
     pub file_locks: Arc<FileLocks>,
     /// One for the process: all searches share its threads.
     pub search: Arc<SearchPool>,
+    /// The appointments of all cron jobs.
+    pub cron: Scheduler,
+    /// When the jobs of sessions that are not loaded are due.
+    pub cron_index: Arc<Index>,
     /// Owns every task of every session.
     pub tasks: TaskTracker,
     /// Turns running now.

@@ -128,6 +128,7 @@ impl Sessions {
                 running: None,
                 queued: Vec::new(),
                 context,
+                n_jobs: loaded.jobs.jobs().len(),
             })
         })
         .await
@@ -167,6 +168,7 @@ impl Sessions {
             handle.close().await?;
         }
         let (store, id) = (self.deps.store.clone(), id.clone());
+        let index = self.deps.cron_index.clone();
         blocking::run(move || {
             let Some(dir) = store.find(&id) else {
                 return Ok(());
@@ -174,6 +176,7 @@ impl Sessions {
             let _lock = store::lock(&dir, Timestamp::default())?;
             fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
             store.closed(&id, true);
+            index.set(&id, None);
             Ok(())
         })
         .await
@@ -220,6 +223,7 @@ impl Sessions {
     /// Closes every session side by side, within a deadline; what is not done then is said in the log.
     pub async fn shutdown(&self, within: Duration) {
         let deadline = tokio::time::Instant::now() + within;
+        self.deps.cron.stop();
         let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
         let closing = futures::future::join_all(handles.iter().map(SessionHandle::close));
         if tokio::time::timeout_at(deadline, closing).await.is_err() {

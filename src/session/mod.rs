@@ -6,8 +6,10 @@
 //! events leave through the port `Publish`. Start reading at [`command`], the closed list of what can happen.
 
 pub mod actor;
+mod closed_jobs;
 pub mod command;
 pub mod create;
+pub mod cron;
 pub mod deps;
 pub mod journal;
 pub mod lifecycle;
@@ -55,7 +57,11 @@ pub fn not_found(id: &SessionId) -> Fault {
 
 /// The beginning of an input, for titles and lists: one line of at most 80 characters.
 pub fn summary(input: &[ContentPart]) -> String {
-    let text = transcript::text_of(input);
+    summary_of(&transcript::text_of(input))
+}
+
+/// The beginning of a text, likewise.
+pub fn summary_of(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -42,6 +42,7 @@ impl Deps {
             open,
             last,
             next_turn,
+            mut jobs,
             damage,
         } = loaded;
         let journal = Arc::new(self.journal(id, &dir, opened.log, last));
@@ -64,6 +65,9 @@ impl Deps {
             self.end_strays(id);
         }
         close_open(&journal, &open)?;
+        if let Some(turn) = &open.turn {
+            jobs.turn_ended(turn, &Usage::default());
+        }
         for (model, state) in model_state {
             if let Ok(client) = self.models.get(&model) {
                 client.restore(id, state);
@@ -83,6 +87,7 @@ impl Deps {
                 lock,
                 dir,
                 next_turn,
+                jobs,
             },
         ))
     }

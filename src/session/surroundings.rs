@@ -8,10 +8,12 @@ use longshore_protocol::value::session::Session;
 use longshore_protocol::value::tool::ToolInfo;
 
 use super::deps::Deps;
+use crate::kernel::port::CronJobs;
 use crate::os::fs::{self, Durability};
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
 use crate::tool::catalog::{self, AgentSort, ToolDeps};
+use crate::tool::cron::CronDeps;
 use crate::tool::file::{FileDeps, Freshness};
 use crate::tool::registry::Registry;
 
@@ -40,7 +42,12 @@ pub struct Workplace {
 
 impl Workplace {
     /// Makes them, for an agent that has seen these files. Looks at the disk where roots and the shell are concerned.
-    pub(super) fn open(deps: &Deps, session: &Session, freshness: Arc<Freshness>) -> Self {
+    pub(super) fn open(
+        deps: &Deps,
+        session: &Session,
+        freshness: Arc<Freshness>,
+        jobs: Arc<dyn CronJobs>,
+    ) -> Self {
         let config = &deps.config;
         let mut warnings = Vec::new();
         let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
@@ -88,6 +95,11 @@ impl Workplace {
             file,
             can_ask: false,
             shell: deps.shell.clone(),
+            cron: CronDeps {
+                jobs,
+                rules: config.cron.clone(),
+                is_ephemeral: session.ephemeral,
+            },
         };
         Self {
             workspace,

@@ -20,6 +20,8 @@ use super::store::Store;
 use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
 use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
 use crate::config::values::Config;
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::port::Publish;
@@ -77,10 +79,11 @@ impl Home {
             trace: None,
         };
         let home = real.join("home");
+        let tasks = TaskTracker::new();
         let sessions = Sessions::new(Deps {
             models: Arc::new(Registry::new(&config, http, scripts)),
             store: Arc::new(Store::new(&home)),
-            home,
+            home: home.clone(),
             publish: events.clone(),
             run_detached: false,
             asks: asks.clone(),
@@ -92,7 +95,9 @@ impl Home {
             config: Arc::new(config),
             file_locks: Arc::default(),
             search: Arc::default(),
-            tasks: TaskTracker::new(),
+            cron: Scheduler::new(clock.clone(), tasks.clone()),
+            cron_index: Arc::new(Index::new(&home)),
+            tasks,
             running: Arc::<Running>::default(),
             loaded: Loads::default(),
         });

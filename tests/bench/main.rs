@@ -11,6 +11,7 @@
     reason = "a benchmark talks to a person, drives the program from outside and stops at the first surprise"
 )]
 
+mod cron;
 mod figures;
 mod mock;
 mod rows;
@@ -43,6 +44,7 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    cron::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

@@ -15,6 +15,7 @@
 mod support;
 
 mod acp_clients;
+mod cron;
 mod input;
 mod models;
 mod offline;

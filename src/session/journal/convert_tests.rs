@@ -147,6 +147,7 @@ fn durable() -> Vec<DomainEvent> {
                 job: "0badcafe".into(),
                 ideal_at: Timestamp(-1),
                 fire: "f1".into(),
+                is_last: true,
             }],
         },
         DomainEvent::TurnSteered {
