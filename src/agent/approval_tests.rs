@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::{ApprovalAnswer, OptionId};
+use longshore_protocol::value::display::Display;
 use longshore_protocol::value::session::{Mode, Status};
 use longshore_protocol::value::turn::TurnReason;
 use serde_json::json;
@@ -64,6 +65,46 @@ async fn a_call_waits_for_its_approval() {
             .contains(request.options[1].rule.as_deref().unwrap())
     );
     assert_eq!(bench.board.get().status, Status::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_shows_the_change_and_where_it_really_goes() {
+    for (call, expected) in [
+        (
+            r#"{name: Edit, args: {path: link.md, old_string: "c", new_string: "C"}}"#,
+            "@@ -1,4 +1,4 @@\n a\n b\n-c\n+C\n d\n",
+        ),
+        (
+            r#"{name: Write, args: {path: link.md, content: "a\nb\n"}}"#,
+            "@@ -1,4 +1,2 @@\n a\n b\n-c\n-d\n",
+        ),
+    ] {
+        let mut bench = Bench::new(&format!(
+            "turns: [{{steps: [{{tool_call: {{name: Read, args: {{path: real.md}}}}}}]}}, {{steps: [{{tool_call: {call}}}]}}, \
+             {{steps: [{{text: ok}}]}}]"
+        ));
+        bench.put("real.md", "a\nb\nc\nd\n");
+        std::os::unix::fs::symlink("real.md", bench.ws.join("link.md")).unwrap();
+        bench.mode.send_replace(Mode::Manual);
+        bench.asks.will([Reply::option(OptionId::AllowOnce)]);
+        completed(&bench.run("go").await);
+        let Ask::Approval(request) = &*bench.asks.asked()[0] else {
+            panic!()
+        };
+        let Display::Diff { hunks, .. } = &request.display else {
+            panic!("{request:?}")
+        };
+        assert_eq!(hunks, expected);
+        assert!(
+            request.title.ends_with("link.md → real.md"),
+            "{}",
+            request.title
+        );
+        let real = bench.ws.join("real.md");
+        assert_eq!(request.accesses[0].real_path.as_deref(), real.to_str());
+        assert!(bench.ws.join("link.md").is_symlink());
+        assert_ne!(bench.text("real.md"), "a\nb\nc\nd\n");
+    }
 }
 
 #[tokio::test(start_paused = true)]

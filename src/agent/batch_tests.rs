@@ -1,11 +1,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use longshore_protocol::value::display::Display;
 use longshore_protocol::value::turn::TurnReason;
 use tokio::sync::{Barrier, watch};
 
-use super::testing::{Bench, Probe, completed};
+use super::testing::{Bench, Entry, Probe, completed};
 use crate::kernel::access::Access;
+use crate::kernel::event::DomainEvent;
+use crate::kernel::limits::DISPLAY_BYTES;
 use crate::tool::Outcome;
 
 /// Calls of one step, then an end.
@@ -173,6 +176,108 @@ async fn a_read_and_an_edit_of_one_file_are_ordered_by_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn edits_of_one_file_in_a_step_are_all_made_in_order() {
+    let edits = [
+        ("50", "FIFTY"),
+        ("75", "SEVENTY"),
+        ("11", "ELEVEN"),
+        ("99", "ALMOST"),
+        ("FIFTY", "fifty"),
+        ("23", "twenty-three"),
+    ];
+    let calls = edits.map(|(old, new)| {
+        format!(
+            r#"{{name: Edit, args: {{path: n.txt, old_string: "{old}\n", new_string: "{new}\n"}}}}"#
+        )
+    });
+    let mut bench = Bench::new(&step(&calls.each_ref().map(String::as_str)));
+    let numbers: Vec<String> = (1..=100).map(|n| n.to_string()).collect();
+    let numbers = numbers.join("\n") + "\n";
+    bench.put("n.txt", &numbers);
+    completed(&bench.run("go").await);
+    let expected = edits.iter().fold(numbers, |text, (old, new)| {
+        text.replace(&format!("\n{old}\n"), &format!("\n{new}\n"))
+    });
+    assert_eq!(bench.text("n.txt"), expected);
+    let completed: Vec<String> = (1..=6)
+        .map(|n| format!("tool/completed call_{n} ok"))
+        .collect();
+    assert_eq!(bench.sink.only(&["tool/completed"]), completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_waits_for_writes_below_its_root_alone() {
+    let (writes, write) = Held::new("Write1", Access::read_write);
+    let (searches, search) = Held::new("Search", Access::search);
+    let mut bench = Bench::new("turns: [{steps: [{text: ok}]}]")
+        .with(write)
+        .with(search);
+    let outside = bench.ws.parent().unwrap().join("c");
+    let script = step(&[
+        "{name: Write1, args: {id: inside, path: a}}",
+        "{name: Search, args: {id: search, path: .}}",
+        &format!(
+            "{{name: Write1, args: {{id: outside, path: {}}}}}",
+            outside.display()
+        ),
+        "{name: Write1, args: {id: late, path: b}}",
+    ]);
+    bench.model = Arc::new(super::testing::Spy::new(&script));
+    let sink = bench.sink.clone();
+    let (outcome, ()) = tokio::join!(bench.run("go"), async {
+        sink.until("tool/running call_3").await;
+        assert!(searches.log().is_empty(), "it waits");
+        writes.end("inside");
+        sink.until("tool/running call_2").await;
+        assert_eq!(
+            writes.log(),
+            ["inside begins", "outside begins", "inside ends"]
+        );
+        searches.end("search");
+        sink.until("tool/running call_4").await;
+        writes.end("outside");
+        writes.end("late");
+    });
+    completed(&outcome);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_title_says_where_a_link_really_leads() {
+    let mut bench = Bench::new(&step(&["{name: Read, args: {path: \"a\\nb\"}}"]));
+    bench.put("real.md", "world\n");
+    std::os::unix::fs::symlink("real.md", bench.ws.join("a\nb")).unwrap();
+    completed(&bench.run("go").await);
+    let title = bench.sink.entries().iter().find_map(|entry| match entry {
+        Entry::Durable(DomainEvent::ToolStarted { title, .. }) => Some(title.clone()),
+        _ => None,
+    });
+    assert_eq!(title.unwrap(), "Read a\\nb → real.md");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drawing_is_cut_whatever_the_tool() {
+    let long = "x".repeat(DISPLAY_BYTES + 1);
+    let drawn = Display::Text {
+        text: long,
+        truncated: false,
+    };
+    let mut bench =
+        Bench::new(&step(&["{name: Big, args: {}}"])).with(Probe::new("Big", move |_, _| {
+            let drawn = drawn.clone();
+            async move { Outcome::text("x").with_display(drawn) }
+        }));
+    completed(&bench.run("go").await);
+    let display = bench.sink.entries().iter().find_map(|entry| match entry {
+        Entry::Durable(DomainEvent::ToolCompleted { display, .. }) => display.clone(),
+        _ => None,
+    });
+    let Some(Display::Text { text, truncated }) = display else {
+        panic!("{display:?}");
+    };
+    assert!(truncated && text.len() == DISPLAY_BYTES);
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_that_touch_anything_run_one_after_the_other() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (now, peak) = (running.clone(), most.clone());
@@ -193,7 +298,8 @@ async fn calls_that_touch_anything_run_one_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_calls_are_results_and_their_siblings_are_untouched() {
-    let strict = serde_json::json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let strict = serde_json::json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+        "additionalProperties": false});
     let mut bench = Bench::new(&step(&[
         "{name: Good, args: {n: 1}}",
         "{name: Bads, args: {n: 1}}",
@@ -202,7 +308,13 @@ async fn bad_calls_are_results_and_their_siblings_are_untouched() {
         "{name: Panic, args: {}}",
         "{name: Early, args: {panic_early: true}}",
         "{name: Good, args: {n: 2}}",
+        "{name: Good, args: {n: secret-42, m: 1}}",
+        "{name: Broken, args: {}}",
     ]))
+    .with(
+        Probe::new("Broken", |_, _| async { Outcome::text("never") })
+            .parameters(serde_json::json!({"type": 5})),
+    )
     .with(
         Probe::new("Good", |args, _| async move {
             Outcome::text(format!("n is {}", args["n"]))
@@ -223,15 +335,21 @@ async fn bad_calls_are_results_and_their_siblings_are_untouched() {
         ("error call_5", "internal error"),
         ("error call_6", "internal error"),
         ("result call_7", "n is 2"),
+        (
+            "error call_8",
+            "/n: must be an integer, not a string; unexpected `m`",
+        ),
+        ("error call_9", "its schema is broken"),
     ]) {
         assert!(
             result.starts_with(start) && result.contains(words),
             "{result}"
         );
+        assert!(!result.contains("secret"), "no value is echoed: {result}");
     }
-    assert_eq!(results.len(), 7);
+    assert_eq!(results.len(), 9);
     let started = bench.sink.only(&["tool/started"]);
-    assert_eq!(started.len(), 7, "each is known to hosts");
+    assert_eq!(started.len(), 9, "each is known to hosts");
     assert_eq!(bench.sink.only(&["tool/running"]).len(), 3);
 }
 

@@ -143,9 +143,9 @@ fn overlap(a: &Path, a_recursive: bool, b: &Path, b_recursive: bool) -> bool {
     a == b || (a_recursive && b.starts_with(&a)) || (b_recursive && a.starts_with(&b))
 }
 
-/// Paths are compared lower-cased on every system: ordering too much is safe, the reverse is not.
+/// Paths are compared lower-cased and with one separator on every system: ordering too much is safe, the reverse is not.
 fn key(path: &Path) -> PathBuf {
-    PathBuf::from(path.to_string_lossy().to_lowercase())
+    PathBuf::from(path.to_string_lossy().to_lowercase().replace('\\', "/"))
 }
 
 #[cfg(test)]
@@ -176,6 +176,11 @@ mod tests {
                 Access::read_write("/a/y"),
                 false,
             ),
+            (Access::read("/a//x/"), Access::write("/a/./x"), true),
+            (Access::search("/a/"), Access::write("/a"), true),
+            (Access::search("/"), Access::write("/a/x"), true),
+            (Access::read("/a/x"), Access::write("/a/x/y"), false),
+            (Access::read("/a\\x"), Access::write("/A/x"), true),
             (Access::All, Access::read("/a/x"), true),
             (Access::All, Access::All, true),
         ];

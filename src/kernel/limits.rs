@@ -86,6 +86,10 @@ pub const INVALID_STOP: u32 = 12;
 
 /// Tool output in characters above which it is saved to a file and previewed.
 pub const OUTPUT_CHARS: usize = 50_000;
+/// Characters of one line of an output that a tool writes line by line.
+pub const OUTPUT_LINE_CHARS: usize = 2000;
+/// Outputs of one session kept in files, together; the oldest make room. Chosen: thousands of the usual ones.
+pub const SPILL_BYTES: u64 = 256 << 20;
 /// The preview.
 pub const OUTPUT_PREVIEW_CHARS: usize = 2000;
 /// Text in one field of a display.

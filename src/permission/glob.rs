@@ -1,9 +1,10 @@
 //! Globs as rules use them: over text, where `*` crosses everything, and over paths, where it stays in a segment.
 //!
-//! Both know `*`, `?`, `[…]`, `{a,b}` and `\` before a literal character; `**` as a path segment crosses segments. A
-//! leading dot is an ordinary character: a rule that meant to protect a directory covers its dotfiles too. `?` and
-//! classes match whole characters, whatever their bytes, which is why these globs become regular expressions here and
-//! are not those of file searches.
+//! Both know `*`, `?`, `[…]`, `{a,b}` and `\` before a literal character; `**` as a path segment crosses segments. The
+//! leading dot of a name has to be written where a rule approves: `src/*` says nothing of `src/.env`. Where one forbids
+//! it is a character like any other: a rule that meant to protect a directory covers its dotfiles too. `?` and classes
+//! match whole characters, whatever their bytes, which is why these globs become regular expressions here and are not
+//! those of file searches.
 
 use std::path::Path;
 
@@ -83,9 +84,13 @@ impl PathGlob {
         let forms = forms
             .iter()
             .map(|form| {
+                let separator = match reach {
+                    Reach::Exact => Separator::SlashNoDots,
+                    Reach::Wide => Separator::Slash,
+                };
                 compile(
                     &if fold { fold_case(form) } else { form.clone() },
-                    Separator::Slash,
+                    separator,
                 )
             })
             .collect::<Result<_, _>>()?;
@@ -125,31 +130,39 @@ pub(super) fn literal(pattern: &str) -> Option<String> {
     Some(out)
 }
 
+/// What wildcards stop at.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
+    /// Nothing: a `/` is a character like any other.
     Ordinary,
+    /// A `/`.
     Slash,
+    /// The same, and at its beginning a name's leading dot, which has to be written.
+    SlashNoDots,
 }
 
 /// # Errors
 /// What is wrong with the pattern, lower case, no full stop.
 fn compile(pattern: &str, separator: Separator) -> Result<Regex, String> {
-    let translated = translate(pattern, &separator)?;
+    let translated = translate(pattern, separator)?;
     RegexBuilder::new(&format!(r"\A(?:{translated})\z"))
         .dot_matches_new_line(true)
         .build()
         .map_err(|_| "it is too large".to_owned())
 }
 
-fn translate(pattern: &str, separator: &Separator) -> Result<String, String> {
+fn translate(pattern: &str, separator: Separator) -> Result<String, String> {
     let (any, many) = match separator {
         Separator::Ordinary => (".", ".*"),
-        Separator::Slash => ("[^/]", "[^/]*"),
+        Separator::Slash | Separator::SlashNoDots => ("[^/]", "[^/]*"),
     };
+    let no_dots = separator == Separator::SlashNoDots;
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = String::new();
     let mut depth = 0_usize;
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
+        let starts_segment = at == 0 || matches!(chars[at - 1], '/' | '{' | ',');
         at += 1;
         match c {
             '\\' => {
@@ -158,21 +171,30 @@ fn translate(pattern: &str, separator: &Separator) -> Result<String, String> {
                 at += 1;
             }
             '*' => {
-                let starts_segment = at == 1 || matches!(chars[at - 2], '/' | '{' | ',');
                 let more = chars[at..].iter().take_while(|c| **c == '*').count();
                 at += more;
                 let next = chars.get(at);
                 let is_segment =
                     more > 0 && starts_segment && matches!(next, None | Some('/' | '}' | ','));
+                let is_dirs = is_segment && next == Some(&'/');
                 match separator {
-                    Separator::Slash if is_segment && next == Some(&'/') => {
-                        out.push_str("(?:.*/)?");
-                        at += 1;
-                    }
+                    Separator::Slash if is_dirs => out.push_str("(?:.*/)?"),
                     Separator::Slash if is_segment => out.push_str(".*"),
+                    Separator::SlashNoDots if is_dirs => out.push_str(r"(?:[^/.][^/]*/)*"),
+                    Separator::SlashNoDots if is_segment => {
+                        out.push_str(r"[^/.][^/]*(?:/[^/.][^/]*)*");
+                    }
+                    Separator::SlashNoDots if starts_segment => {
+                        // With nothing in its place the name would begin with what comes next.
+                        let may_be_empty = next.is_some_and(|next| !"./{}[?,\\".contains(*next));
+                        out.push_str(r"(?:[^/.][^/]*)");
+                        out.push_str(if may_be_empty { "?" } else { "" });
+                    }
                     _ => out.push_str(many),
                 }
+                at += usize::from(is_dirs && separator != Separator::Ordinary);
             }
+            '?' if no_dots && starts_segment => out.push_str("[^/.]"),
             '?' => out.push_str(any),
             '[' => at = push_class(&mut out, &chars, at, separator)?,
             '{' => {
@@ -198,7 +220,7 @@ fn push_class(
     out: &mut String,
     chars: &[char],
     mut at: usize,
-    separator: &Separator,
+    separator: Separator,
 ) -> Result<usize, String> {
     let unclosed = || "a `[` has no `]`".to_owned();
     let is_negated = matches!(chars.get(at), Some('!' | '^'));
@@ -229,7 +251,9 @@ fn push_class(
     let negation = if is_negated { "^" } else { "" };
     match separator {
         Separator::Ordinary => out.extend(["[", negation, &members, "]"]),
-        Separator::Slash => out.extend(["[[", negation, &members, "]&&[^/]]"]),
+        Separator::Slash | Separator::SlashNoDots => {
+            out.extend(["[[", negation, &members, "]&&[^/]]"]);
+        }
     }
     Ok(at + 1)
 }
@@ -334,7 +358,23 @@ mod tests {
             ("src/*", Exact, "/real/w/src/a.rs", true),
             ("src/*", Exact, "/w/src/b/a.rs", false),
             ("src/**", Exact, "/w/src/b/a.rs", true),
-            ("src/*", Exact, "/w/src/.hidden", true),
+            ("src/*", Exact, "/w/src/.hidden", false),
+            ("src/*", Wide, "/w/src/.hidden", true),
+            ("src/.*", Exact, "/w/src/.hidden", true),
+            ("src/*.rs", Exact, "/w/src/.rs", false),
+            ("src/*rs", Exact, "/w/src/rs", true),
+            ("src/*{.rs,x}", Exact, "/w/src/.rs", false),
+            ("src/?x", Exact, "/w/src/.x", false),
+            ("src/?x", Wide, "/w/src/.x", true),
+            ("src/{*,y}", Exact, "/w/src/.x", false),
+            ("src/x*", Exact, "/w/src/x.y", true),
+            ("**", Exact, "/w/a/b", true),
+            ("**", Exact, "/w/.git/config", false),
+            ("**", Wide, "/w/.git/config", true),
+            ("**/c", Exact, "/w/.a/c", false),
+            ("**/c", Wide, "/w/.a/c", true),
+            (".git/**", Exact, "/w/.git/config", true),
+            ("/home/.u/*", Exact, "/home/.u/a", true),
             ("src/*", Exact, "/w/SRC/a.rs", false),
             ("src/*", Wide, "/w/SRC/a.rs", true),
             ("../x/*", Exact, "/x/a", true),

@@ -12,7 +12,37 @@ use serde_json::{Map, Value};
 use super::Refusal;
 
 /// Keywords whose members are schemas under free names.
-const MAPS: [&str; 4] = ["properties", "patternProperties", "definitions", "$defs"];
+const MAPS: [&str; 5] = [
+    "properties",
+    "patternProperties",
+    "definitions",
+    "$defs",
+    "dependencies",
+];
+
+/// Keywords whose value is a schema, or a list of them.
+const SCHEMAS: [&str; 12] = [
+    "items",
+    "additionalItems",
+    "additionalProperties",
+    "propertyNames",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "anyOf",
+    "oneOf",
+    "allOf",
+];
+
+/// Whether an object node is closed where it does not say so itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closing {
+    Close,
+    /// The node describes a part of an object that others describe too: closed, it would refuse what they allow.
+    Leave,
+}
 
 /// The schema of an argument struct: draft-07, nothing referred to, objects closed, without the parts that say nothing
 /// to a model.
@@ -25,7 +55,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         });
     let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
     let mut schema = schema.to_value();
-    tidy(&mut schema);
+    tidy(&mut schema, Closing::Close);
     if let Value::Object(root) = &mut schema {
         // The doc comment of the struct is for readers of the code; the tool has a description of its own.
         root.remove("description");
@@ -33,8 +63,9 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Strips titles, number formats and `null` alternatives, and closes objects; in schema positions only.
-fn tidy(schema: &mut Value) {
+/// Strips titles, number formats and `null` alternatives, and closes objects; in schema positions only, so that data
+/// (`default`, `enum`, `const`, `examples`) stays as it is.
+fn tidy(schema: &mut Value, closing: Closing) {
     let Value::Object(node) = schema else { return };
     node.remove("title");
     node.remove("format");
@@ -43,20 +74,54 @@ fn tidy(schema: &mut Value) {
     }
     drop_null_type(node);
     unwrap_nullable(node);
+    let is_composed = node.contains_key("properties") && has_branches_of_its_own(node);
     for (keyword, value) in node.iter_mut() {
         match (keyword.as_str(), value) {
             (name, Value::Object(named)) if MAPS.contains(&name) => {
-                named.values_mut().for_each(tidy);
+                named
+                    .values_mut()
+                    .for_each(|schema| tidy(schema, Closing::Close));
             }
-            ("items" | "additionalProperties" | "not" | "contains", value) => tidy(value),
-            ("anyOf" | "oneOf" | "allOf", Value::Array(branches)) => {
-                branches.iter_mut().for_each(tidy);
+            // What these say holds together with the node they stand in.
+            (name @ ("allOf" | "if" | "then" | "else" | "not"), value) => {
+                tidy_all(name, value, Closing::Leave);
             }
-            _ => {}
+            (name @ ("anyOf" | "oneOf"), value) if is_composed => {
+                tidy_all(name, value, Closing::Leave);
+            }
+            (name @ ("anyOf" | "oneOf"), value) => tidy_all(name, value, closing),
+            (name, value) => tidy_all(name, value, Closing::Close),
         }
     }
-    if node.contains_key("properties") && !node.contains_key("additionalProperties") {
+    let is_object =
+        node.contains_key("properties") || node.get("type") == Some(&Value::from("object"));
+    if closing == Closing::Close
+        && is_object
+        && !is_composed
+        && !node.contains_key("additionalProperties")
+    {
         node.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+}
+
+/// Whether branches of a node name properties that the node itself does not.
+fn has_branches_of_its_own(node: &Map<String, Value>) -> bool {
+    ["allOf", "anyOf", "oneOf"]
+        .iter()
+        .filter_map(|keyword| node.get(*keyword)?.as_array())
+        .flatten()
+        .any(|branch| branch.get("properties").is_some())
+}
+
+fn tidy_all(keyword: &str, value: &mut Value, closing: Closing) {
+    match value {
+        Value::Array(schemas) if SCHEMAS.contains(&keyword) => {
+            for schema in schemas {
+                tidy(schema, closing);
+            }
+        }
+        schema if SCHEMAS.contains(&keyword) => tidy(schema, closing),
+        _ => {}
     }
 }
 
@@ -80,7 +145,11 @@ fn unwrap_nullable(node: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = node.get_mut("anyOf") else {
         return;
     };
+    let n_before = branches.len();
     branches.retain(|branch| branch.get("type") != Some(&Value::from("null")));
+    if branches.len() == n_before {
+        return;
+    }
     if let [Value::Object(only)] = branches.as_mut_slice() {
         let only = std::mem::take(only);
         node.remove("anyOf");
@@ -109,7 +178,7 @@ pub fn parse(text: &str) -> Result<Value, Refusal> {
             "The arguments are not valid JSON ({} at byte {} of {}). The call was not executed; send it again as one \
              complete JSON object.",
             describe(&error),
-            offset(text, error.line(), error.column()),
+            offset(text, &error),
             text.len(),
         ))),
     }
@@ -124,14 +193,18 @@ fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-/// Line and column, both from 1 and in bytes, as an offset from 0.
-fn offset(text: &str, line: usize, column: usize) -> usize {
+/// Where the text breaks, in bytes from its beginning. The parser counts lines and columns, both from 1, the latter in
+/// bytes.
+fn offset(text: &str, error: &serde_json::Error) -> usize {
+    if error.is_eof() {
+        return text.len();
+    }
     let before: usize = text
         .split_inclusive('\n')
-        .take(line.saturating_sub(1))
+        .take(error.line().saturating_sub(1))
         .map(str::len)
         .sum();
-    (before + column.saturating_sub(1)).min(text.len())
+    (before + error.column().saturating_sub(1)).min(text.len())
 }
 
 /// Takes in what models do harmlessly wrong, guided by the schema: see the module.
@@ -273,6 +346,60 @@ mod tests {
     }
 
     #[test]
+    fn objects_are_closed_where_schemas_stand() {
+        let object = || json!({"type": "object", "properties": {"p": {"type": "string"}}});
+        let closed = || {
+            let mut closed = object();
+            closed["additionalProperties"] = json!(false);
+            closed
+        };
+        for (mut schema, expected) in [
+            (
+                json!({"type": "object"}),
+                json!({"type": "object", "additionalProperties": false}),
+            ),
+            (
+                json!({"properties": {"properties": object(), "title": {"title": "x"}}}),
+                json!({"properties": {"properties": closed(), "title": {}}, "additionalProperties": false}),
+            ),
+            (
+                json!({"type": "object", "additionalProperties": object()}),
+                json!({"type": "object", "additionalProperties": closed()}),
+            ),
+            (
+                json!({"items": [object(), object()], "contains": object(), "propertyNames": object()}),
+                json!({"items": [closed(), closed()], "contains": closed(), "propertyNames": closed()}),
+            ),
+            (
+                json!({"oneOf": [object(), {"anyOf": [object(), {"type": "string"}]}]}),
+                json!({"oneOf": [closed(), {"anyOf": [closed(), {"type": "string"}]}]}),
+            ),
+            // Data is no schema.
+            (
+                json!({"default": object(), "enum": [object()], "const": object(), "examples": [object()]}),
+                json!({"default": object(), "enum": [object()], "const": object(), "examples": [object()]}),
+            ),
+            // What holds together is not closed in parts.
+            (json!({"allOf": [object()]}), json!({"allOf": [object()]})),
+            (
+                json!({"properties": {"q": object()}, "allOf": [object()]}),
+                json!({"properties": {"q": closed()}, "allOf": [object()]}),
+            ),
+            (
+                json!({"properties": {"q": {}}, "oneOf": [object()]}),
+                json!({"properties": {"q": {}}, "oneOf": [object()]}),
+            ),
+            (
+                json!({"properties": {"q": {}}, "anyOf": [{"required": ["q"]}]}),
+                json!({"properties": {"q": {}}, "anyOf": [{"required": ["q"]}], "additionalProperties": false}),
+            ),
+        ] {
+            tidy(&mut schema, Closing::Close);
+            assert_eq!(schema, expected);
+        }
+    }
+
+    #[test]
     fn text() {
         for empty in ["", "  \n", "null", "{}"] {
             assert_eq!(parse(empty), Ok(json!({})));
@@ -280,11 +407,15 @@ mod tests {
         for (text, expected) in [
             (
                 r#"{"path":"a""#,
-                "EOF while parsing an object at byte 10 of 11",
+                "EOF while parsing an object at byte 11 of 11",
             ),
             ("{\n\"a\": }", "expected value at byte 7 of 8"),
             ("[1]", "one JSON object"),
             ("\"x\"", "one JSON object"),
+            ("{\"é\": 1,}", "trailing comma at byte 9 of 10"),
+            ("{} {}", "trailing characters at byte 3 of 5"),
+            (r#"{"a": "\ud800"}"#, "of 15"),
+            ("{\"a\": \"secret-42", "EOF while parsing a string at byte"),
         ] {
             let refusal = parse(text).unwrap_err();
             assert!(
@@ -293,6 +424,7 @@ mod tests {
                 refusal.message
             );
             assert!(refusal.message.contains("not executed"));
+            assert!(!refusal.message.contains("secret"), "no value is echoed");
         }
     }
 

@@ -9,10 +9,13 @@ pub mod args;
 pub mod ask;
 pub mod catalog;
 pub mod cron;
+pub mod display;
 pub mod file;
+pub mod lines;
 pub mod output;
 pub mod registry;
 pub mod shell;
+mod spill;
 pub mod todo;
 
 use std::path::PathBuf;

@@ -3,19 +3,15 @@
 //! Output above the budget is kept whole in a file of the session, readable by its owner only, and the model gets the
 //! beginning and the place. Counts are in characters, and no character is ever split.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use longshore_protocol::id::ToolCallId;
-use ulid::Ulid;
 
-use super::{Outcome, ToolSpec};
-use crate::kernel::limits::{DISPLAY_BYTES, OUTPUT_CHARS, OUTPUT_PREVIEW_CHARS};
+use super::{Outcome, ToolSpec, spill};
+use crate::kernel::limits::{DISPLAY_BYTES, OUTPUT_CHARS, OUTPUT_PREVIEW_CHARS, SPILL_BYTES};
 use crate::kernel::message::Part;
-use crate::os::{blocking, fs};
-
-/// Characters of tool and call in the name of a kept output.
-const NAME_CHARS: usize = 80;
 
 /// Characters of a model's text in a title.
 const TITLE_CHARS: usize = 120;
@@ -38,6 +34,22 @@ pub fn one_line(text: &str) -> String {
     } else {
         cut.to_owned()
     }
+}
+
+/// Text for one line, whatever names it holds: control characters are written as escapes.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// The first `n_chars` characters.
@@ -68,8 +80,8 @@ pub async fn within_budget(
     if n_chars <= OUTPUT_CHARS {
         return outcome;
     }
-    let path = results_dir.join(file_name(spec.name, call));
-    let saved = save(path, text.clone()).await;
+    let dir = results_dir.to_owned();
+    let saved = spill::keep(dir, spec.name, call, text.clone(), SPILL_BYTES).await;
     let shorter = match &saved {
         Ok(path) => format!(
             "The output of {} (call {call}) has {n_chars} characters ({} bytes), more than is shown at once. The whole of \
@@ -80,7 +92,7 @@ pub async fn within_budget(
             first_chars(&text, OUTPUT_PREVIEW_CHARS)
         ),
         Err(error) => format!(
-            "{}\n\n[Cut here: the output has {n_chars} characters, and keeping the rest failed ({error}).]",
+            "{}\n\n[Cut here: the output has {n_chars} characters, and the rest could not be kept ({error}).]",
             first_chars(&text, OUTPUT_CHARS)
         ),
     };
@@ -104,36 +116,6 @@ fn only_text(parts: &[Part]) -> Option<Arc<str>> {
         })
         .collect();
     Some(texts?.join("\n").into())
-}
-
-async fn save(path: PathBuf, text: Arc<str>) -> Result<PathBuf, fs::FsError> {
-    blocking::run(move || {
-        if let Some(dir) = path.parent() {
-            fs::create_private_dirs(dir)?;
-        }
-        fs::write_private(&path, text.as_bytes())?;
-        Ok(path)
-    })
-    .await
-}
-
-fn file_name(tool: &str, call: &ToolCallId) -> String {
-    let name = format!("{tool}-{call}");
-    let safe: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(NAME_CHARS)
-        .collect();
-    format!(
-        "{safe}-{}.txt",
-        Ulid::generate().to_string().to_ascii_lowercase()
-    )
 }
 
 #[cfg(test)]
@@ -236,6 +218,12 @@ mod tests {
             "{}",
             &shown[OUTPUT_CHARS..]
         );
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(printable("a\nb\u{1b}[2J\u{85}"), "a\\nb\\u{1b}[2J\\u{85}");
+        assert!(matches!(printable("é 中"), Cow::Borrowed("é 中")));
     }
 
     #[test]

@@ -38,13 +38,7 @@ pub(super) fn prepare(cx: &TurnCx, call: &ModelCall, finish: FinishReason) -> Pr
     let (input, form, tool) = match arguments {
         Ok(input) if runs(finish) => look_up(cx, &call.name, input),
         Ok(input) => (input, Form::Unreadable, Err(Outcome::failed(CUT))),
-        Err(reason) if runs(finish) => {
-            let message = format!(
-                "The arguments of {} are not valid: {reason}. Nothing was run.",
-                call.name
-            );
-            unread(Outcome::failed(message))
-        }
+        Err(reason) if runs(finish) => unread(Outcome::failed(format!("{}: {reason}", call.name))),
         Err(_) => unread(Outcome::failed(CUT)),
     };
     Prepared {

@@ -7,6 +7,7 @@ use crate::kernel::event::{CallOrigin, DomainEvent};
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall};
 use crate::tool::Outcome;
+use crate::tool::display::capped;
 
 /// Says that a call is known. Comes before any ask, also for calls that are never run.
 pub(super) fn announce(
@@ -49,11 +50,12 @@ pub(super) fn completed(
         effects: _,
         fault: _,
     } = outcome;
+    let note = note.filter(|note| !note.is_empty());
     let message = Message::ToolResult {
         call: call.id.clone(),
         parts: output.clone(),
         is_error,
-        note: note.clone().filter(|note| !note.is_empty()),
+        note: note.clone(),
     };
     let event = DomainEvent::ToolCompleted {
         turn: cx.turn.clone(),
@@ -61,7 +63,7 @@ pub(super) fn completed(
         is_error,
         output,
         note,
-        display,
+        display: display.map(capped),
         duration_ms,
         truncated,
     };

@@ -12,8 +12,11 @@ use serde_json::Value;
 
 use super::super::TurnCx;
 use super::prepare::Prepared;
-use crate::kernel::access::RealAccess;
+use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
+use crate::path::Workspace;
+use crate::tool::display::capped;
+use crate::tool::output::printable;
 use crate::tool::{CallCx, Execute, Outcome, Refusal, Tool};
 
 /// A call that can be decided on.
@@ -110,8 +113,8 @@ pub(super) async fn resolve(
             return Err(refused(drawn, Refusal::new(message)));
         }
     };
-    drawn.title = call.title;
-    drawn.display = call.display;
+    drawn.title = printable(&call.title).into_owned();
+    drawn.display = capped(call.display);
     let accesses = match cx.workspace.real_accesses(&call.accesses).await {
         Ok(accesses) => accesses,
         Err(error) => {
@@ -123,13 +126,16 @@ pub(super) async fn resolve(
         }
     };
     drawn.accesses = accesses.iter().map(RealAccess::info).collect();
+    if let Some(real) = led_elsewhere(&cx.workspace, &accesses) {
+        drawn.title = format!("{} → {}", drawn.title, printable(&real));
+    }
     if let Some(preview) = call.preview {
         // A drawing that fails is no reason against the call.
         match AssertUnwindSafe(preview(accesses.clone()))
             .catch_unwind()
             .await
         {
-            Ok(Some(display)) => drawn.display = display,
+            Ok(Some(display)) => drawn.display = capped(display),
             Ok(None) => {}
             Err(_) => tracing::error!(tool = %prepared.name, "tool panicked while it drew a call"),
         }
@@ -143,6 +149,18 @@ pub(super) async fn resolve(
         tool,
         note: None,
     }))
+}
+
+/// Where a call's path really leads, for the line people see, if a link takes it to another file than it names. That
+/// the workspace itself was opened through a link is nothing to tell.
+fn led_elsewhere(workspace: &Workspace, accesses: &[RealAccess]) -> Option<String> {
+    accesses.iter().find_map(|access| {
+        let Access::File(file) = &access.access else {
+            return None;
+        };
+        let real = workspace.show(&access.real);
+        (access.crosses_link && real != workspace.show(&file.path)).then_some(real)
+    })
 }
 
 fn refused(drawn: Drawn, refusal: Refusal) -> Box<Refused> {

@@ -5,10 +5,10 @@ use std::path::Path;
 use longshore_protocol::value::display::Display;
 
 use super::{Ended, Root, Tally};
-use crate::kernel::limits::OUTPUT_CHARS;
 use crate::path::Workspace;
 use crate::tool::Outcome;
-use crate::tool::output::cut_display;
+use crate::tool::lines::Lines;
+use crate::tool::output::{cut_display, printable};
 
 /// Protected files that are named.
 const MAX_NAMED: usize = 10;
@@ -19,43 +19,24 @@ const MAX_TROUBLES: usize = 5;
 /// Text of a result, growing line by line within the limit of an output.
 #[derive(Debug, Default)]
 pub(in super::super) struct Report {
-    text: String,
-    n_chars: usize,
+    lines: Lines,
     notices: Vec<String>,
     truncated: bool,
 }
 
 /// A path as results show it: from the working directory where it lies below it, with control characters escaped.
 pub(in super::super) fn shown_path(workspace: &Workspace, root: &Root, relative: &Path) -> String {
-    let shown = workspace.show(&root.declared_path(relative));
-    if !shown.contains(char::is_control) {
-        return shown;
-    }
-    shown
-        .chars()
-        .flat_map(|c| {
-            if c.is_control() {
-                c.escape_default().collect::<Vec<_>>()
-            } else {
-                vec![c]
-            }
-        })
-        .collect()
+    printable(&workspace.show(&root.declared_path(relative))).into_owned()
 }
 
 impl Report {
-    /// Adds a line; false when it would go over the limit, and then it is left out.
+    /// Adds a line, cut where it is too long for one; false when it would go over the limit of the whole, and then it is
+    /// left out.
     pub(in super::super) fn line(&mut self, line: &str) -> bool {
-        let n_chars = line.chars().count() + 1;
-        // The first line is always shown.
-        if self.n_chars + n_chars > OUTPUT_CHARS && self.n_chars > 0 {
-            self.truncated = true;
-            return false;
-        }
-        self.n_chars += n_chars;
-        self.text.push_str(line);
-        self.text.push('\n');
-        true
+        let line = format!("{line}\n");
+        let added = self.lines.write_whole(&line);
+        self.truncated |= !added;
+        added
     }
 
     /// Adds a remark, shown in brackets after the lines.
@@ -120,19 +101,21 @@ impl Report {
 
     /// The outcome, drawn as results for `query`.
     pub(in super::super) fn into_outcome(mut self, query: &str) -> Outcome {
+        self.truncated |= self.lines.is_cut();
+        let mut whole = self.lines.into_text();
         for notice in &self.notices {
-            self.text.push('[');
-            self.text.push_str(notice);
-            self.text.push_str("]\n");
+            whole.push('[');
+            whole.push_str(notice);
+            whole.push_str("]\n");
         }
-        self.text.truncate(self.text.trim_end_matches('\n').len());
-        let (text, is_cut) = cut_display(&self.text);
+        whole.truncate(whole.trim_end_matches('\n').len());
+        let (text, is_cut) = cut_display(&whole);
         let display = Display::SearchResults {
             query: query.to_owned(),
             text: text.to_owned(),
             truncated: is_cut || self.truncated,
         };
-        let mut outcome = Outcome::text(self.text).with_display(display);
+        let mut outcome = Outcome::text(whole).with_display(display);
         outcome.truncated = self.truncated;
         outcome
     }
@@ -143,6 +126,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::kernel::limits::{OUTPUT_CHARS, OUTPUT_LINE_CHARS};
     use crate::tool::file::testing::text;
 
     fn root() -> Root {
@@ -174,16 +158,15 @@ mod tests {
         (0..12).for_each(|n| tally.skip(PathBuf::from(format!(".env.{n:02}"))));
         (0..6).for_each(|n| tally.trouble(format!("src/d{n} (permission denied)")));
         let mut report = Report::default();
-        assert!(
-            report.line(&"x".repeat(OUTPUT_CHARS * 2)),
-            "never nothing at all"
-        );
+        let line = "x".repeat(3000);
+        let n_lines = (0..100).take_while(|_| report.line(&line)).count();
+        assert_eq!(n_lines, OUTPUT_CHARS / OUTPUT_LINE_CHARS);
         assert!(!report.line("y"));
         report.left_out(&tally, Ended::TimedOut, &workspace, &root());
         let outcome = report.into_outcome("q");
         assert!(outcome.truncated);
         let text = text(&outcome);
-        let notices: Vec<&str> = text.lines().skip(1).collect();
+        let notices: Vec<&str> = text.lines().skip(n_lines).collect();
         assert!(notices[0].contains("20 seconds"));
         assert!(
             notices[1].starts_with(
