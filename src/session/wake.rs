@@ -127,6 +127,17 @@ impl Wakes {
         self.due = Some(self.due.map_or(due, |sooner| sooner.min(due)));
     }
 
+    /// Something new: a turn begins with it, and with what comes in the meantime.
+    fn pend(&mut self, wake: Wake) {
+        if self.pending.iter().any(|known| known.key == wake.key) {
+            return;
+        }
+        if wake.urgency == Urgency::Turn {
+            self.look_within(GATHER);
+        }
+        self.pending.push(wake);
+    }
+
     /// Why a turn would begin now.
     fn begins(&self) -> Option<Origin> {
         let urgent = self
@@ -156,11 +167,7 @@ impl Actor {
         match knock {
             Knock::Wake(wake) => {
                 if let Some(wake) = self.turns.give(wake) {
-                    let begins = wake.urgency == Urgency::Turn;
-                    self.wakes.pending.push(wake);
-                    if begins {
-                        self.wakes.look_within(GATHER);
-                    }
+                    self.wakes.pend(wake);
                 }
             }
             Knock::Look => self.wakes.look(),
@@ -208,7 +215,11 @@ impl Actor {
         // A turn that could not record what began it would only fail again.
         let is_in_vain = is_woken && given.first().is_some_and(|wake| !is_told(wake));
         self.wakes.is_held = is_in_vain || reason == TurnReason::Cancelled;
-        let untold = given.into_iter().filter(|wake| !is_told(wake)).collect();
+        let mut seen = HashSet::new();
+        let untold = given
+            .into_iter()
+            .filter(|wake| !is_told(wake) && seen.insert(wake.key.clone()));
+        let untold = untold.collect();
         self.wakes.put_back(untold);
     }
 
