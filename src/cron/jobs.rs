@@ -292,9 +292,16 @@ impl JobSet {
         }
         let id = self.find(id)?.id.clone();
         if let Some(kept) = self.kept.get_mut(&id) {
-            kept.by_hand = true;
+            (kept.by_hand, kept.retry) = (true, None);
         }
         Ok(())
+    }
+
+    /// A host was told that its fire could not be: it is not to come later.
+    pub fn not_by_hand(&mut self, id: &str) {
+        if let Some(kept) = self.kept.get_mut(id) {
+            kept.by_hand = false;
+        }
     }
 
     /// Jobs that would fire now and have done so often enough without anybody there: they are to be paused instead.
@@ -322,16 +329,15 @@ impl JobSet {
             if waits.is_some_and(|(_, until)| until > now) {
                 continue;
             }
-            if by_hand {
-                due.push((None, n, job));
-            } else if let Some(slot) = self.due_of(job, now) {
-                due.push((Some(slot.ideal), n, job));
+            let slot = self.due_of(job, now);
+            if by_hand || slot.is_some() {
+                due.push((slot.map(|slot| slot.ideal).filter(|_| !by_hand), n, job));
             }
         }
         due.sort_by_key(|(ideal, n, _)| (*ideal, *n));
         due.truncate(CRON_BATCH);
         due.into_iter()
-            .filter_map(|(ideal, _, job)| self.fire(job, ideal.is_none(), now, id()))
+            .filter_map(|(_, _, job)| self.fire(job, now, id()))
             .collect()
     }
 
@@ -382,19 +388,22 @@ impl JobSet {
         (slot.due <= now && job.paused.is_none()).then_some(slot)
     }
 
-    fn fire(&self, job: &StoredJob, by_hand: bool, now: Timestamp, id: String) -> Option<Fire> {
+    /// A job that a host wants to fire answers for what is due of it, too.
+    fn fire(&self, job: &StoredJob, now: Timestamp, id: String) -> Option<Fire> {
         let kept = self.kept.get(&job.id)?;
-        let due = match &kept.timing {
-            _ if by_hand => None,
-            Ok(timing) => Some(timing.due(kept.base, now)?),
-            Err(_) => return None,
+        let due = match (self.due_of(job, now), &kept.timing) {
+            (Some(_), Ok(timing)) => timing.due(kept.base, now),
+            _ => None,
         };
+        if due.is_none() && !kept.by_hand {
+            return None;
+        }
         let is_late = |ideal: Timestamp| now.0 - ideal.0 > CRON_MISSED.as_millis() as i64;
         Some(Fire {
             zone: Zone::find(&job.timezone).unwrap_or_else(Zone::utc),
             id,
             due,
-            is_stale: !by_hand && self.is_stale(job, now),
+            is_stale: due.is_some() && self.is_stale(job, now),
             is_missed: !job.recurring && due.is_some_and(|due| is_late(due.last)),
             at: now,
             job: job.clone(),

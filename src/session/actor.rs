@@ -18,8 +18,9 @@ use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
-use super::cron::{Cron, JobsOf};
+use super::cron::Cron;
 use super::deps::Deps;
+use super::jobs::JobsOf;
 use super::journal::write::Journal;
 use super::store;
 use super::surroundings::{Abilities, Workplace};

@@ -167,6 +167,7 @@ impl Sessions {
         if let Some(handle) = self.loaded(id) {
             handle.close().await?;
         }
+        self.deps.await_no_more(id);
         let (store, id) = (self.deps.store.clone(), id.clone());
         let index = self.deps.cron_index.clone();
         blocking::run(move || {

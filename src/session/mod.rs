@@ -11,6 +11,8 @@ pub mod command;
 pub mod create;
 pub mod cron;
 pub mod deps;
+mod fires;
+mod jobs;
 pub mod journal;
 pub mod lifecycle;
 pub mod list;
@@ -24,6 +26,8 @@ pub mod wake;
 
 #[cfg(test)]
 mod close_tests;
+#[cfg(test)]
+mod cron_tests;
 #[cfg(test)]
 mod list_tests;
 #[cfg(test)]

@@ -228,7 +228,7 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
             Fact::Event(event) => {
                 last.0 = entry.seq.unwrap_or(last.0);
                 facts.take(&event);
-                super::cron::replay(&mut jobs, &event, entry.at);
+                super::fires::replay(&mut jobs, &event, entry.at);
                 restore.event(&event);
             }
         }

@@ -44,6 +44,13 @@ pub(crate) struct Home {
     pub(crate) sessions: Sessions,
 }
 
+/// What turns that no host asked for do while none is attached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detached {
+    Run,
+    Wait,
+}
+
 impl Home {
     pub(crate) fn new() -> Self {
         Self::with(Config::default())
@@ -52,15 +59,25 @@ impl Home {
     pub(crate) fn with(config: Config) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("ws")).unwrap();
-        Self::on(dir, config, 1)
+        Self::on(dir, config, 1, Detached::Wait)
     }
 
     /// Another server on the same home.
     pub(crate) fn again(&self) -> Self {
-        Self::on(self.dir.clone(), Config::default(), 2)
+        self.again_with(Config::default())
     }
 
-    fn on(dir: Arc<TempDir>, config: Config, seed: u64) -> Self {
+    /// Another server on the same home, configured in some way.
+    pub(crate) fn again_with(&self, config: Config) -> Self {
+        Self::on(self.dir.clone(), config, 2, Detached::Wait)
+    }
+
+    /// Another server on the same home, which runs turns while no host is attached.
+    pub(crate) fn again_detached(&self, config: Config) -> Self {
+        Self::on(self.dir.clone(), config, 2, Detached::Run)
+    }
+
+    fn on(dir: Arc<TempDir>, config: Config, seed: u64, detached: Detached) -> Self {
         let real = dir.path().canonicalize().unwrap();
         let (events, asks) = (
             Arc::new(Published::default()),
@@ -85,7 +102,7 @@ impl Home {
             store: Arc::new(Store::new(&home)),
             home: home.clone(),
             publish: events.clone(),
-            run_detached: false,
+            run_detached: detached == Detached::Run,
             asks: asks.clone(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),

@@ -487,6 +487,8 @@ impl Actor {
             outcome,
             duration_ms,
         } = done;
+        // What its record says comes before its end.
+        self.hear_fires();
         let Some(running) = self.turns.running.take() else {
             return;
         };

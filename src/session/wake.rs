@@ -24,7 +24,7 @@
 //!
 //! **A source that decides at the idle moment** (which jobs are due, how many fires they are) has nothing to give
 //! beforehand. It adds its line to [`Actor::wake_up`], which runs whenever the session may begin a turn of its own, and
-//! calls [`WakeDoor::look`] when it wants that to be asked. Cron jobs do that ([`cron`](super::cron)): they come last,
+//! calls [`WakeDoor::look`] when it wants that to be asked. Cron jobs do that ([`fires`](super::fires)): they come last,
 //! and what they could not tell is decided anew instead of being pending.
 
 use std::collections::HashSet;
