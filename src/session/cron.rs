@@ -227,9 +227,16 @@ impl Actor {
         self.cron.jobs.apply(op, self.now());
         if self.cron.jobs.ledger().n_ops() >= SNAPSHOT_OPS {
             let snapshot = self.cron.jobs.ledger().snapshot();
-            self.journal
-                .state(&main, StateRecord::Cron(snapshot.clone()))?;
-            self.cron.jobs.apply(snapshot, self.now());
+            match self
+                .journal
+                .state(&main, StateRecord::Cron(snapshot.clone()))
+            {
+                Ok(()) => self.cron.jobs.apply(snapshot, self.now()),
+                // The operation itself is kept; the next one tries again.
+                Err(fault) => {
+                    tracing::warn!(%fault, "the cron jobs could not be written down in one")
+                }
+            }
         }
         self.book();
         self.index_jobs();
