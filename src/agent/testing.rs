@@ -486,6 +486,7 @@ pub(crate) fn line(entry: &Entry) -> String {
         Entry::State(StateRecord::Spent { usage, .. }) => {
             return format!("state spent {}", usage.total());
         }
+        Entry::State(StateRecord::Cron(_)) => return "state cron".into(),
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
         Entry::Live(event) | Entry::Durable(event) => event,
     };

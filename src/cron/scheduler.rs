@@ -102,7 +102,9 @@ impl Inner {
         while !self.stop.is_cancelled() {
             let (wall, elapsed) = (self.clock.now(), self.clock.elapsed());
             let (due, wait) = self.round(wall);
-            due.iter().for_each(|bell| bell.ring());
+            for bell in due {
+                bell.ring();
+            }
             let sleep = async {
                 match wait {
                     Some(wait) => self.clock.sleep_until(elapsed + wait).await,
@@ -116,14 +118,17 @@ impl Inner {
                 () = sleep => {}
             }
             let (wall_now, elapsed_now) = (self.clock.now(), self.clock.elapsed());
-            let parted = (wall_now.0 - wall.0) - (elapsed_now - elapsed).as_millis() as i64;
+            let parted =
+                (wall_now.0 - wall.0) - elapsed_now.saturating_sub(elapsed).as_millis() as i64;
             if parted.unsigned_abs() > CRON_CLOCK_STEP.as_millis() as u64 {
                 tracing::info!(
                     parted_ms = parted,
                     "the clock was set, or the machine slept"
                 );
                 let all = self.lock().table.all();
-                all.iter().for_each(|bell| bell.ring());
+                for bell in all {
+                    bell.ring();
+                }
             }
         }
     }

@@ -34,12 +34,11 @@ impl Sessions {
             .map(|cursor| cursor.parse::<usize>().map_err(|_| bad_cursor()))
             .transpose()?
             .unwrap_or(0);
-        let jobs = match self.loaded(id) {
-            Some(handle) => handle.cron_jobs().await?,
-            None => {
-                let (deps, id) = (self.deps.clone(), id.clone());
-                blocking::run(move || deps.stored_jobs(&id)).await?
-            }
+        let jobs = if let Some(handle) = self.loaded(id) {
+            handle.cron_jobs().await?
+        } else {
+            let (deps, id) = (self.deps.clone(), id.clone());
+            blocking::run(move || deps.stored_jobs(&id)).await?
         };
         let end = start.saturating_add(page_limit(limit));
         let next_cursor = (end < jobs.len()).then(|| end.to_string());

@@ -234,7 +234,7 @@ impl Actor {
                 Ok(()) => self.cron.jobs.apply(snapshot, self.now()),
                 // The operation itself is kept; the next one tries again.
                 Err(fault) => {
-                    tracing::warn!(%fault, "the cron jobs could not be written down in one")
+                    tracing::warn!(%fault, "the cron jobs could not be written down in one");
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Cron {
             // It will not be written; the end of the turn says so.
             given.recorded = None;
         }
-        pending().await
+        pending::<()>().await;
     }
 }
 

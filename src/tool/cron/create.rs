@@ -1,5 +1,6 @@
 //! CronCreate: a prompt that comes again by the clock.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -150,6 +151,10 @@ fn subject(new: &NewJob, cron: &str) -> String {
         return format!("{cron} {often} {zone}: {prompt}");
     }
     let hash = Sha256::digest(prompt.as_bytes());
-    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hash.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
     format!("{cron} {often} {zone}: {start}… (sha256 {hex})")
 }

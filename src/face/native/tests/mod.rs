@@ -15,6 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::config::{self, LoadInput};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::hub::AskLimits;
 use crate::kernel::time::Timestamp;
@@ -54,7 +56,7 @@ impl Server {
             read: Arc::new(|_: &Path| Err(std::io::ErrorKind::NotFound.into())),
             trace: None,
         };
-        let tasks = TaskTracker::new();
+        let (tasks, index) = (TaskTracker::new(), Index::new(&home));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -70,6 +72,8 @@ impl Server {
             env,
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
+            cron: Scheduler::new(Arc::clone(&clock), tasks.clone()),
+            cron_index: Arc::new(index),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
