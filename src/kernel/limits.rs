@@ -92,10 +92,8 @@ pub const OUTPUT_LINE_CHARS: usize = 2000;
 pub const SPILL_BYTES: u64 = 256 << 20;
 /// The preview.
 pub const OUTPUT_PREVIEW_CHARS: usize = 2000;
-/// Text in one field of a display.
+/// Text in one field of a display; whole texts go with a diff where both have no more.
 pub const DISPLAY_BYTES: usize = 64 << 10;
-/// Files whose whole text goes with a diff.
-pub const DIFF_TEXT_BYTES: usize = 256 << 10;
 /// A resource's text in a prompt.
 pub const RESOURCE_TEXT_BYTES: usize = 256 << 10;
 /// Images are passed unscaled up to this size.

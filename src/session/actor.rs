@@ -6,23 +6,25 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, SessionId};
+use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
 use super::cron::Cron;
 use super::deps::Deps;
+use super::index::Use;
 use super::jobs::JobsOf;
 use super::journal::write::Journal;
-use super::store;
 use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
@@ -38,6 +40,8 @@ use crate::tool::file::Freshness;
 
 /// Commands that wait for one session's task.
 const INBOX: usize = 64;
+/// How long nothing happens before what lists say is written. Chosen: a turn seldom follows the last one later.
+const QUIET: Duration = Duration::from_secs(2);
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
 /// What bears a session's id in the environment of its commands.
@@ -82,8 +86,17 @@ pub(super) struct Actor {
     pub(super) cron: Cron,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
-    /// The newest state that the cache on disk does not have yet.
-    cache: Arc<Mutex<Option<Session>>>,
+    /// What is not noted yet.
+    unnoted: Arc<Mutex<Unnoted>>,
+    /// When it has been quiet for long enough to be noted.
+    note_at: Option<Instant>,
+}
+
+/// What lists do not know yet of a session.
+#[derive(Debug, Default)]
+struct Unnoted {
+    latest: Option<(Session, Use)>,
+    prompts: Vec<String>,
 }
 
 impl Actor {
@@ -131,7 +144,8 @@ impl Actor {
             wakes,
             cron,
             notes: TaskTracker::new(),
-            cache: Arc::default(),
+            unnoted: Arc::default(),
+            note_at: None,
         };
         deps.await_no_more(&id);
         deps.loaded.lock().insert(id.clone(), handle.clone());
@@ -150,7 +164,7 @@ impl Actor {
     async fn run(mut self) {
         self.begin_jobs();
         loop {
-            let due = self.wakes.due();
+            let (due, note_at) = (self.wakes.due(), self.note_at);
             tokio::select! {
                 biased;
                 command = self.inbox.recv() => match command {
@@ -160,6 +174,7 @@ impl Actor {
                 () = self.cron.recorded() => self.fires_recorded(),
                 Some(knock) = self.wakes.door.recv() => self.knocked(knock),
                 () = Wakes::gathered(due) => self.gather_over().await,
+                () = at(note_at) => self.note(),
             }
             if self.turns.may_close() {
                 break;
@@ -263,7 +278,7 @@ impl Actor {
             self.mode.send_replace(mode);
         }
         super::apply(&mut self.session, changes);
-        self.save_cache();
+        self.note_soon();
         // There may be a usable model now.
         self.wakes.look();
         Ok(self.view().session)
@@ -330,38 +345,55 @@ impl Actor {
         }
     }
 
-    /// Puts the journal on the disk and the cache beside it, without holding up the session.
-    pub(super) fn settle(&self) {
+    /// Puts the journal on the disk, without holding up the session.
+    pub(super) fn settle(&mut self) {
         let journal = self.journal.clone();
         self.deps.tasks.spawn(async move {
             if let Err(fault) = journal.sync().await {
                 tracing::error!(%fault, "a journal could not be put on the disk");
             }
         });
-        self.save_cache();
+        self.note_soon();
     }
 
-    pub(super) fn save_cache(&self) {
-        if self.session.ephemeral {
-            return;
+    /// What lists say is written once the session is quiet: turns that follow one another are noted together.
+    fn note_soon(&mut self) {
+        if !self.session.ephemeral {
+            self.note_at = Some(Instant::now() + QUIET);
         }
+    }
+
+    fn note(&mut self) {
+        self.note_at = None;
+        let write = self.note_writer(Use::Open);
+        self.deps.tasks.spawn_blocking(write);
+    }
+
+    /// What writes the note. The lock is held while it is written, so an older state never replaces a newer one.
+    fn note_writer(&self, state: Use) -> impl FnOnce() + Send + use<> {
         let session = Session {
             status: Status::Closed,
             ..self.view().session
         };
-        let write = self.cache_writer(session);
-        self.deps.tasks.spawn_blocking(write);
+        let (dir, store, unnoted) = (
+            self.dir.clone(),
+            self.deps.store.clone(),
+            self.unnoted.clone(),
+        );
+        lock(&unnoted).latest = Some((session, state));
+        move || {
+            let mut unnoted = lock(&unnoted);
+            if let Some((session, state)) = unnoted.latest.take() {
+                let prompts = std::mem::take(&mut unnoted.prompts);
+                store.note(&dir, &session, state, &prompts);
+            }
+        }
     }
 
-    /// What writes the cache. The slot is held while it is written, so an older state never replaces a newer one.
-    fn cache_writer(&self, session: Session) -> impl FnOnce() + Send + use<> {
-        let (dir, slot) = (self.dir.clone(), self.cache.clone());
-        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
-        move || {
-            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(session) = slot.take() {
-                store::save_cache(&dir, &session);
-            }
+    /// Remembers what the session was prompted with, for the next note.
+    pub(super) fn prompted(&self, input: &[ContentPart]) {
+        if !self.session.ephemeral {
+            lock(&self.unnoted).prompts.push(super::prompt(input));
         }
     }
 
@@ -402,12 +434,11 @@ impl Actor {
         };
         self.journal.live(&AgentId::main(), closed);
         let synced = self.journal.sync().await;
-        let session = self.view().session;
-        let (dir, ephemeral) = (self.dir.clone(), session.ephemeral);
-        let (save, index) = (self.cache_writer(session), self.index_writer());
+        let (dir, ephemeral) = (self.dir.clone(), self.session.ephemeral);
+        let (note, index) = (self.note_writer(Use::Closed), self.index_writer());
         blocking::run(move || {
             if !ephemeral {
-                save();
+                note();
                 index();
             } else if let Err(error) = crate::os::fs::remove_tree(&dir) {
                 tracing::warn!(%error, "an ephemeral session could not be removed");
@@ -443,6 +474,17 @@ impl Actor {
         if n > 0 {
             tracing::info!(session = %id, n, "processes that outlived their commands were ended");
         }
+    }
+}
+
+fn lock(unnoted: &Mutex<Unnoted>) -> MutexGuard<'_, Unnoted> {
+    unnoted.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,6 +12,7 @@ use super::actor::{Actor, Parts};
 use super::command::SessionHandle;
 use super::cron::check_zone;
 use super::deps::Deps;
+use super::index::Use;
 use super::journal::{storage_fault, write};
 use super::store;
 use crate::agent::Agent;
@@ -118,7 +119,7 @@ impl Deps {
         journal.head(session, script.clone())?;
         if !session.ephemeral {
             journal.sync_blocking()?;
-            store::save_cache(dir, session);
+            self.store.note(dir, session, Use::Open, &[]);
         }
         let (session, agent) = (session.clone(), Agent::new(id.clone()));
         Ok(Parts {

@@ -1,5 +1,6 @@
 //! Making, loading, listing and ending sessions: the door to this layer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,16 +94,16 @@ impl Sessions {
             .as_deref()
             .map(list::read_cursor)
             .transpose()?;
-        let store = self.deps.store.clone();
-        let mut sessions = blocking::run(move || store.all()).await;
-        for session in &mut sessions {
-            if let Some(handle) = self.loaded(&session.session_id)
-                && let Ok(view) = handle.view().await
-            {
-                *session = view.session;
+        let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
+        let mut loaded = HashMap::with_capacity(handles.len());
+        for handle in handles {
+            // One that is being closed is listed as it was noted.
+            if let Ok(view) = handle.view().await {
+                loaded.insert(handle.id().clone(), view.session);
             }
         }
-        Ok(list::page(sessions, &filter, start.as_ref()))
+        let (store, now) = (self.deps.store.clone(), self.deps.clock.now());
+        Ok(blocking::run(move || store.index.page(&loaded, &filter, start.as_ref(), now)).await)
     }
 
     /// A session as it is, without loading it.

@@ -1,9 +1,11 @@
-//! Lists of sessions, page by page, the newest first.
+//! What a list of sessions is asked for, and where its pages begin.
+
+use std::collections::HashSet;
 
 use longshore_protocol::error::ErrorKind;
-use longshore_protocol::value::page::Page;
 use longshore_protocol::value::session::Session;
 
+use super::index::Facts;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::{PAGE, PAGE_MAX};
 use crate::kernel::time::Timestamp;
@@ -13,7 +15,7 @@ use crate::kernel::time::Timestamp;
 pub struct ListFilter {
     /// Only those of this directory.
     pub cwd: Option<String>,
-    /// Only those with this text in title or last prompt, in any case.
+    /// Only those with this text in the title or in the beginning of a prompt, in any case.
     pub text: Option<String>,
     /// The archived ones instead of the others.
     pub archived: bool,
@@ -24,16 +26,21 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
-    fn takes(&self, session: &Session) -> bool {
-        let text = self.text.as_ref().map(|text| text.to_lowercase());
-        session.archived == self.archived
-            && self.cwd.as_ref().is_none_or(|cwd| *cwd == session.cwd)
+    /// Whether a session is wanted. `text` is the wanted text in lower case, `prompted` the sessions with a prompt that
+    /// holds it.
+    pub(super) fn takes(
+        &self,
+        facts: &Facts<'_>,
+        text: Option<&str>,
+        prompted: Option<&HashSet<String>>,
+    ) -> bool {
+        facts.archived == self.archived
+            && self.cwd.as_ref().is_none_or(|cwd| *cwd == facts.cwd)
             && text.is_none_or(|text| {
-                session.title.to_lowercase().contains(&text)
-                    || session
-                        .last_prompt
-                        .as_ref()
-                        .is_some_and(|prompt| prompt.to_lowercase().contains(&text))
+                let holds = |hay: &str| hay.to_lowercase().contains(text);
+                holds(&facts.title)
+                    || facts.last_prompt.as_deref().is_some_and(holds)
+                    || prompted.is_some_and(|ids| ids.contains(&*facts.session_id))
             })
     }
 }
@@ -41,36 +48,11 @@ impl ListFilter {
 /// Where a page begins: after a session of this time and id.
 pub(super) type Place = (String, String);
 
-/// The page of those sessions that the filter takes.
-pub(super) fn page(
-    mut sessions: Vec<Session>,
-    filter: &ListFilter,
-    start: Option<&Place>,
-) -> Page<Session> {
-    sessions.retain(|session| filter.takes(session));
-    sessions.sort_by(|a, b| place(b).cmp(&place(a)));
-    if let Some((at, id)) = start {
-        sessions.retain(|session| place(session) < (at.as_str(), id.as_str()));
-    }
-    let limit = page_limit(filter.limit);
-    let more = sessions.len() > limit;
-    sessions.truncate(limit);
-    let next_cursor = more.then(|| sessions.last().map(write_cursor)).flatten();
-    Page {
-        items: sessions,
-        next_cursor,
-    }
-}
-
-fn place(session: &Session) -> (&str, &str) {
-    (&session.updated_at, session.session_id.as_str())
-}
-
-fn write_cursor(session: &Session) -> String {
+pub(super) fn write_cursor(session: &Session) -> String {
     format!("{}/{}", session.updated_at, session.session_id)
 }
 
-pub(super) fn read_cursor(cursor: &str) -> Result<(String, String), Fault> {
+pub(super) fn read_cursor(cursor: &str) -> Result<Place, Fault> {
     let (at, id) = cursor.split_once('/').ok_or_else(bad_cursor)?;
     Timestamp::parse(at).ok_or_else(bad_cursor)?;
     Ok((at.to_owned(), id.to_owned()))

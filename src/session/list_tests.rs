@@ -122,6 +122,7 @@ async fn a_damaged_cache_is_made_anew_and_hides_nobody() {
     std::fs::write(&metas[1], "").unwrap();
     std::fs::remove_file(&metas[2]).unwrap();
     std::fs::create_dir(&metas[2]).unwrap();
+    std::fs::remove_file(home.home().join("sessions/index.jsonl")).unwrap();
     let again = home.again();
     let sessions = again
         .sessions

@@ -12,6 +12,7 @@ pub mod create;
 pub mod cron;
 pub mod deps;
 mod fires;
+mod index;
 mod jobs;
 pub mod journal;
 pub mod lifecycle;
@@ -66,8 +67,17 @@ pub fn summary(input: &[ContentPart]) -> String {
 
 /// The beginning of a text, likewise.
 pub fn summary_of(text: &str) -> String {
+    one_line(text, 80)
+}
+
+/// The beginning of an input that searches look at: one line of at most 200 characters.
+pub(crate) fn prompt(input: &[ContentPart]) -> String {
+    one_line(&transcript::text_of(input), 200)
+}
+
+fn one_line(text: &str, max_chars: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(80) {
+    match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

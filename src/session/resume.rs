@@ -12,6 +12,7 @@ use longshore_protocol::value::usage::Usage;
 use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::Deps;
+use super::index::Use;
 use super::journal::storage_fault;
 use super::journal::write::{self, Journal};
 use super::store::{self, Loaded};
@@ -76,6 +77,9 @@ impl Deps {
         if let Some(turn) = &open.turn {
             tracing::info!(session = %id, %turn, "a turn that the last process left open was closed");
             agent.interrupted = false;
+        }
+        if !session.ephemeral {
+            self.store.index.note(&session, Use::Open, &[]);
         }
         Ok(Actor::begin(
             self,

@@ -11,8 +11,10 @@ use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{SessionId, TurnId};
 use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::{Session, Status};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::index::{Index, Use};
 use super::journal::convert::Fact;
 use super::journal::read::{Damage, Flow, each, events};
 use super::journal::write::Journal;
@@ -39,6 +41,8 @@ pub struct Store {
     dirs: Mutex<HashMap<SessionId, PathBuf>>,
     /// The journals being written.
     open: Mutex<HashMap<SessionId, Weak<Journal>>>,
+    /// What lists are made from.
+    pub(super) index: Index,
 }
 
 /// A session read from its journal.
@@ -66,8 +70,10 @@ pub struct Loaded {
 impl Store {
     /// The store below a home.
     pub fn new(home: impl Into<PathBuf>) -> Self {
+        let home = home.into();
         Self {
-            home: home.into(),
+            index: Index::new(&home),
+            home,
             dirs: Mutex::default(),
             open: Mutex::default(),
         }
@@ -144,40 +150,10 @@ impl Store {
         }
     }
 
-    /// All stored sessions as their caches say, in no order. A cache that is missing or damaged is made from the
-    /// journal again. Blocking.
-    pub fn all(&self) -> Vec<Session> {
-        let keys = fs::list_dir(&self.home.join("sessions")).unwrap_or_default();
-        keys.into_iter()
-            .filter(|key| key.kind == FileKind::Dir)
-            .flat_map(|key| fs::list_dir(&key.path).unwrap_or_default())
-            .filter(|entry| is_session(&entry.path))
-            .filter_map(|entry| {
-                let id = SessionId::from(entry.name.to_string_lossy().as_ref());
-                self.cached(&id, &entry.path)
-            })
-            .collect()
-    }
-
-    /// A stored session as its cache says. Blocking.
-    pub fn cached(&self, id: &SessionId, dir: &Path) -> Option<Session> {
-        match read_cache(id, dir) {
-            Some(session) => Some(session),
-            None => match load(id, dir) {
-                Ok(loaded) => {
-                    let session = Session {
-                        status: Status::Closed,
-                        ..loaded.session
-                    };
-                    save_cache(dir, &session);
-                    Some(session)
-                }
-                Err(fault) => {
-                    tracing::warn!(session = %id, %fault, "session could not be read");
-                    None
-                }
-            },
-        }
+    /// Notes what lists say of a session, and what it was prompted with since the last note. Blocking.
+    pub(super) fn note(&self, dir: &Path, session: &Session, state: Use, prompts: &[String]) {
+        save_cache(dir, session);
+        self.index.note(session, state, prompts);
     }
 
     fn journal(&self, id: &SessionId) -> Option<Arc<Journal>> {
@@ -271,6 +247,37 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     })
 }
 
+/// A stored session as its cache says; as its journal says where the cache is missing, damaged or older. Blocking.
+pub(super) fn cached(id: &SessionId, dir: &Path) -> Option<Session> {
+    if let Some(cache) = read_cache(id, dir)
+        && cache
+            .journal_bytes
+            .is_some_and(|bytes| Some(bytes) == journal_bytes(dir))
+    {
+        return Some(Session {
+            status: Status::Closed,
+            ..cache.session
+        });
+    }
+    if !is_session(dir) {
+        return None;
+    }
+    match load(id, dir) {
+        Ok(loaded) => {
+            let session = Session {
+                status: Status::Closed,
+                ..loaded.session
+            };
+            save_cache(dir, &session);
+            Some(session)
+        }
+        Err(fault) => {
+            tracing::warn!(session = %id, %fault, "session could not be read");
+            None
+        }
+    }
+}
+
 /// Takes the lock of a session for as long as the result lives. Blocking.
 ///
 /// # Errors
@@ -294,9 +301,23 @@ pub(super) fn lock(dir: &Path, now: Timestamp) -> Result<FileLock, Fault> {
     })
 }
 
+/// The facts of a session as they are kept beside its journal.
+#[derive(Serialize, Deserialize)]
+struct Cache<S> {
+    #[serde(flatten)]
+    session: S,
+    /// How long the journal was then: a longer one knows more.
+    #[serde(default, rename = "journalBytes")]
+    journal_bytes: Option<u64>,
+}
+
 /// Writes the cache of a session; a failure costs speed only. Blocking.
-pub fn save_cache(dir: &Path, session: &Session) {
-    let saved = serde_json::to_vec(session)
+fn save_cache(dir: &Path, session: &Session) {
+    let cache = Cache {
+        session,
+        journal_bytes: journal_bytes(dir),
+    };
+    let saved = serde_json::to_vec(&cache)
         .map_err(std::io::Error::other)
         .and_then(|bytes| {
             atomic_file::write(&dir.join(META), &bytes, fs::Durability::Kernel)
@@ -309,16 +330,39 @@ pub fn save_cache(dir: &Path, session: &Session) {
 
 /// What a session began with, where the journal's first line could not be read; its own later changes come again.
 fn head_from_cache(id: &SessionId, dir: &Path) -> Option<(Session, Option<Arc<str>>, Timestamp)> {
-    let session = read_cache(id, dir)?;
+    let session = read_cache(id, dir)?.session;
     let created = Timestamp::parse(&session.created_at)?;
     Some((session, None, created))
 }
 
-fn read_cache(id: &SessionId, dir: &Path) -> Option<Session> {
+fn read_cache(id: &SessionId, dir: &Path) -> Option<Cache<Session>> {
     let bytes = atomic_file::read(&dir.join(META)).ok().flatten()?;
-    serde_json::from_slice::<Session>(&bytes)
+    serde_json::from_slice::<Cache<Session>>(&bytes)
         .ok()
-        .filter(|session| session.session_id == *id)
+        .filter(|cache| cache.session.session_id == *id)
+}
+
+fn journal_bytes(dir: &Path) -> Option<u64> {
+    fs::metadata(&journal::write::path(dir))
+        .ok()
+        .map(|meta| meta.len())
+}
+
+/// The beginnings of all prompts of a session. Blocking.
+pub(super) fn prompts(dir: &Path) -> Vec<String> {
+    let mut prompts = Vec::new();
+    let read = each(dir, 0, &mut Damage::default(), |entry| {
+        if let Fact::Event(DomainEvent::TurnStarted { origin, input, .. }) = &entry.fact
+            && origin.is_from_host()
+        {
+            prompts.push(super::prompt(input));
+        }
+        Flow::On
+    });
+    if let Err(error) = read {
+        tracing::warn!(dir = %dir.display(), %error, "the prompts of a session could not be read");
+    }
+    prompts
 }
 
 /// The changes of a session's own fields, in order.

@@ -77,6 +77,38 @@ impl Home {
         Self::on(self.dir.clone(), config, 2, Detached::Run)
     }
 
+    /// Where longshore's files are.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Another server on a copy of this home, as it would be found had this process died now.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::new();
+        copy.take_sessions_of(self);
+        copy
+    }
+
+    /// Copies what the sessions of another home have and this one has not.
+    pub(crate) fn take_sessions_of(&self, other: &Self) {
+        fn copy(from: &Path, to: &Path) {
+            std::fs::create_dir_all(to).unwrap();
+            for entry in std::fs::read_dir(from).unwrap() {
+                let entry = entry.unwrap();
+                let to = to.join(entry.file_name());
+                if entry.file_type().unwrap().is_dir() {
+                    copy(&entry.path(), &to);
+                } else if !to.exists() {
+                    std::fs::copy(entry.path(), to).unwrap();
+                }
+            }
+        }
+        copy(
+            &other.home().join("sessions"),
+            &self.home().join("sessions"),
+        );
+    }
+
     fn on(dir: Arc<TempDir>, config: Config, seed: u64, detached: Detached) -> Self {
         let real = dir.path().canonicalize().unwrap();
         let (events, asks) = (

@@ -389,6 +389,7 @@ impl Actor {
             self.cron.attended();
             self.turns.carried.clear();
             let summary = super::summary(&input);
+            self.prompted(&input);
             if self.session.title.is_empty() {
                 self.session.title.clone_from(&summary);
             }

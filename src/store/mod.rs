@@ -9,3 +9,4 @@
 pub mod append_log;
 pub mod atomic_file;
 pub mod blob;
+pub mod shared_log;

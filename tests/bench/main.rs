@@ -13,6 +13,7 @@
 
 mod cron;
 mod figures;
+mod files;
 mod mock;
 mod rows;
 mod server;
@@ -45,6 +46,7 @@ fn main() {
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
     cron::measure(size, &mut table);
+    files::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

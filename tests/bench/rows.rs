@@ -31,12 +31,12 @@ pub(crate) fn measure(size: Size, table: &mut Table) {
     );
 }
 
-fn home() -> TempDir {
+pub(crate) fn home() -> TempDir {
     TempDir::new().unwrap()
 }
 
 /// Milliseconds that something takes.
-fn ms(work: impl FnOnce()) -> f64 {
+pub(crate) fn ms(work: impl FnOnce()) -> f64 {
     let begun = Instant::now();
     work();
     begun.elapsed().as_secs_f64() * 1e3

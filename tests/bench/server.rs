@@ -108,13 +108,24 @@ impl Server {
         self.until_end();
     }
 
-    /// Reads on until a turn has ended well.
-    pub(crate) fn until_end(&mut self) {
+    /// Runs a turn to its end and counts the calls that succeeded.
+    pub(crate) fn turn_with_calls(&mut self, session: &str) -> usize {
+        self.send("turn/start", json!({"sessionId": session, "input": "go"}));
+        self.until_end()
+    }
+
+    /// Reads on until a turn has ended well, and counts the calls that succeeded meanwhile.
+    pub(crate) fn until_end(&mut self) -> usize {
+        let mut n_calls = 0;
         loop {
             let line = self.read_line();
+            if line.contains("\"method\":\"tool/completed\"") && line.contains("\"isError\":false")
+            {
+                n_calls += 1;
+            }
             if line.contains("\"method\":\"turn/ended\"") {
                 assert!(line.contains("\"reason\":\"completed\""), "{line}");
-                return;
+                return n_calls;
             }
         }
     }

@@ -16,6 +16,7 @@ mod support;
 
 mod acp_clients;
 mod cron;
+mod files;
 mod input;
 mod models;
 mod offline;

@@ -68,10 +68,11 @@ pub enum Display {
         added: u32,
         /// Lines removed.
         removed: u32,
-        /// Whole text before, absent for a new file; only for files of at most 256 KiB.
+        /// Whole text before, absent for a new file; only where both texts have at most 64 KiB. A byte-order mark is left
+        /// out, and text that is not UTF-8 is decoded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old_text: Option<String>,
-        /// Whole text after; only for files of at most 256 KiB.
+        /// Whole text after; only where both texts have at most 64 KiB.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new_text: Option<String>,
         /// First changed line in the new text, from 1.

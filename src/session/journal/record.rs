@@ -247,6 +247,10 @@ fn steer() -> Origin {
     Origin::Steer
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
 fn is_steer(origin: &Origin) -> bool {
     *origin == Origin::Steer
 }

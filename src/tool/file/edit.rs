@@ -1,5 +1,6 @@
 //! Edit: exact replacement in one file.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -11,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::freshness::Known;
 use super::splice::{self, Replacement, Spliced};
-use super::target::{self, Content, Failed, Target};
+use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
+use super::text::encoding::Encoding;
 use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
-use crate::os::fs::{Expect, ReplaceError, ReplaceOptions, atomic_replace};
+use crate::os::fs::{self, Expect, ReplaceError, ReplaceOptions, atomic_replace};
 use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
 
 /// What the model gives.
@@ -105,13 +107,9 @@ impl EditJob {
 
     /// The change as it would be made now.
     fn draw(&self, target: &Target) -> Display {
-        let drawn = target.read().and_then(|content| {
+        let drawn = read(target).and_then(|content| {
             let spliced = self.splice(target, &content)?;
-            Ok(diff::of_file(
-                target.declared(),
-                Some(&content.bytes),
-                &spliced.bytes,
-            ))
+            Ok(diff::of_edit(target.declared(), &spliced))
         });
         drawn.unwrap_or_else(|failed| Display::Error {
             message: failed.message,
@@ -159,7 +157,7 @@ impl EditJob {
     ) -> Result<Result<Outcome, ReplaceError>, Failed> {
         let freshness = &self.deps.freshness;
         target.check_unmoved()?;
-        let content = target.read()?;
+        let content = read(target)?;
         let known = target.known(freshness, &content);
         if self.args.replace_all && known == Known::Changed {
             return Err(Failed::new(format!(
@@ -185,10 +183,10 @@ impl EditJob {
             replaced.stamp,
             Some(freshness.hash(&spliced.bytes)),
         );
-        Ok(Ok(outcome(target, &content, &spliced, known)))
+        Ok(Ok(outcome(target, &spliced, known)))
     }
 
-    fn splice(&self, target: &Target, content: &Content) -> Result<Spliced, Failed> {
+    fn splice<'c>(&self, target: &Target, content: &'c Content) -> Result<Spliced<'c>, Failed> {
         let EditArgs {
             old_string: old,
             new_string: new,
@@ -201,14 +199,25 @@ impl EditJob {
                 old,
                 new,
                 all: *all,
+                max_bytes: MAX_EDIT_BYTES,
             },
         )
         .map_err(|error| Failed::new(error.message(&target.shown)))
     }
 }
 
+/// The file to edit; one that is not there is not made here.
+fn read(target: &Target) -> Result<Content, Failed> {
+    target.read().map_err(|mut failed| {
+        if fs::kind_of(target.real()).is_none() {
+            failed.message.push_str(" To make a new file, use Write.");
+        }
+        failed
+    })
+}
+
 /// What to tell about an edit that was made.
-fn outcome(target: &Target, content: &Content, spliced: &Spliced, known: Known) -> Outcome {
+fn outcome(target: &Target, spliced: &Spliced<'_>, known: Known) -> Outcome {
     let times = match spliced.n_replaced {
         1 => "1 occurrence".to_owned(),
         n => format!("{n} occurrences"),
@@ -228,18 +237,22 @@ fn outcome(target: &Target, content: &Content, spliced: &Spliced, known: Known) 
     if known == Known::Changed {
         note.push_str("The file had changed on disk since you last read it; the rest of it may differ from what you know.\n");
     }
+    if spliced.before.encoding != Encoding::Utf8 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            note,
+            "The file is {} text and stays so.",
+            spliced.before.encoding.name()
+        );
+    }
     note.push_str("Around the change:\n");
-    note.push_str(&splice::excerpt(spliced));
+    note.push_str(&spliced.excerpt());
     Outcome::text(format!(
         "Edited {}: replaced {times}, {at} {lines}.",
         target.shown
     ))
     .with_note(note)
-    .with_display(diff::of_file(
-        target.declared(),
-        Some(&content.bytes),
-        &spliced.bytes,
-    ))
+    .with_display(diff::of_edit(target.declared(), spliced))
 }
 
 #[cfg(test)]

@@ -37,12 +37,22 @@ async fn edits_only_what_matches() {
             b"\xEF\xBB\xBFhello2\n",
         ),
         (b"cost", "cost", "$& $1", b"$& $1"),
+        (b"\xFF\xFEa\0\r\0\n\0", "a", "b", b"\xFF\xFEb\0\r\0\n\0"),
+        (
+            b"# \xB2\xE2\xCA\xD4\n",
+            "# ",
+            "// ",
+            b"// \xB2\xE2\xCA\xD4\n",
+        ),
     ] {
         bench.put("f", file);
         let outcome = bench.run(&edit, edit_args("f", old, new)).await;
         assert!(ok(&outcome).starts_with("Edited f: replaced 1 occurrence"));
         assert_eq!(bench.bytes("f"), expected);
     }
+    assert!(
+        note(&bench.run(&edit, edit_args("f", "//", "#")).await).contains("GBK text and stays so")
+    );
 }
 
 #[tokio::test]
@@ -64,11 +74,23 @@ async fn failures_leave_the_file_alone() {
         (b"abc", "f", "xyz", "not found in f"),
         (b"", "dir", "x", "a directory, not a file"),
         (b"", "fifo", "x", "a named pipe, not a file"),
-        (b"", "mian.rs", "x", "does not exist. Did you mean main.rs?"),
+        (
+            b"",
+            "mian.rs",
+            "x",
+            "does not exist. Did you mean main.rs? To make a new file, use Write.",
+        ),
+        (
+            b"a\r\nb\r\n",
+            "f",
+            "a\r\n",
+            "old_string and new_string are the same there",
+        ),
     ] {
         let path_on_disk = bench.put("f", file);
         let before = disk::metadata(&path_on_disk).unwrap();
-        let outcome = bench.run(&edit, edit_args(path, old, "new")).await;
+        let new = if old == "a\r\n" { "a\n" } else { "new" };
+        let outcome = bench.run(&edit, edit_args(path, old, new)).await;
         let text = failed(&outcome);
         assert!(text.contains(expected), "{text}");
         assert_eq!(bench.bytes("f"), file);

@@ -7,6 +7,7 @@
 //! opened, and must still lead where it led when the call was judged; files are changed whole or not at all; protected
 //! files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
 
+mod diagnose;
 mod diff;
 pub mod edit;
 mod freshness;

@@ -18,7 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::FileDeps;
 use super::target::{self, Failed, Target, io_reason};
-use super::text::{self, BOM, NotText, Utf16};
+use super::text::check::NotText;
+use super::text::encoding::{self, Encoding, Text, Unreadable};
+use super::text::{BOM, MAX_DECODED_BYTES, SNIFF_BYTES};
 use super::window::{self, Limits, Source, Wanted, Window, WindowError};
 use crate::kernel::access::Access;
 use crate::kernel::limits::IMAGE_BYTES;
@@ -31,11 +33,8 @@ use crate::tool::{Call, CallCx, Execute, Outcome, Refusal, Tool, ToolSpec, args}
 /// Lines of one call.
 const MAX_LINES: usize = 1000;
 
-/// Bytes looked at to tell what a file is.
-const SNIFF_BYTES: u64 = 512;
-
-/// UTF-16 files are decoded whole, so they may not be large.
-const MAX_UTF16_BYTES: u64 = 10 << 20;
+/// Bytes from the first bad one on by which an encoding is guessed.
+const GUESS_BYTES: u64 = 64 << 10;
 
 /// Names that promise an image.
 const IMAGE_EXTENSIONS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
@@ -158,10 +157,10 @@ impl ReadJob {
         let (size, stamp) = (meta.len(), FileStamp::from(&meta));
         let mut head = Vec::new();
         file.by_ref()
-            .take(SNIFF_BYTES)
+            .take(SNIFF_BYTES as u64)
             .read_to_end(&mut head)
             .map_err(|error| unreadable(target, &error))?;
-        if let Some(mime) = text::sniff_image(&head) {
+        if let Some(mime) = sniff_image(&head) {
             return self.image(target, file, size, mime);
         }
         if promises_image(target.real()) {
@@ -170,12 +169,13 @@ impl ReadJob {
                 target.shown
             )));
         }
-        match Utf16::sniff(&head) {
-            Some(encoding) => self.utf16(target, file, stamp, encoding, cancel),
+        match Encoding::sniff(&head) {
+            Some(_) => self.decoded(target, file, stamp, cancel),
             None => self.utf8(target, file, stamp, &head, cancel),
         }
     }
 
+    /// A file of any size, as long as it is UTF-8 where it is looked at.
     fn utf8(
         &self,
         target: &Target,
@@ -197,41 +197,55 @@ impl ReadJob {
             end: stamp.size,
             cancel,
         };
-        let window = window::read(&mut source, self.wanted(), Limits::READ, &mut hasher)
-            .map_err(|error| window_error(target, error))?;
+        let window = match window::read(&mut source, self.wanted(), Limits::READ, &mut hasher) {
+            Ok(window) => window,
+            Err(WindowError::NotText(NotText::Invalid(at))) => {
+                return self.not_utf8(target, source.file, stamp, at, cancel);
+            }
+            Err(error) => return Err(window_error(target, error)),
+        };
         let hash = window.total_is_exact.then(|| hasher.finish());
         self.deps.freshness.record(target.real(), stamp, hash);
-        Ok(self.outcome(window, None))
+        Ok(self.outcome(window, Encoding::Utf8))
     }
 
-    fn utf16(
+    /// A file with a byte at `at` that UTF-8 does not have: in an older encoding, or none.
+    fn not_utf8(
         &self,
         target: &Target,
         mut file: File,
         stamp: FileStamp,
-        encoding: Utf16,
+        at: u64,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Failed> {
-        if stamp.size > MAX_UTF16_BYTES {
-            return Err(Failed::new(format!(
-                "{} is {} text of {} MiB; such files can be read up to {} MiB.",
-                target.shown,
-                encoding.name(),
-                stamp.size >> 20,
-                MAX_UTF16_BYTES >> 20
-            )));
+        if stamp.size <= MAX_DECODED_BYTES {
+            return self.decoded(target, file, stamp, cancel);
         }
-        let bytes = read_all(&mut file, stamp.size).map_err(|error| unreadable(target, &error))?;
-        let Some(decoded) = encoding.decode(&bytes) else {
-            return Err(Failed::new(format!(
-                "{} begins like {} text but is not valid, so it was not read.",
-                target.shown,
-                encoding.name()
-            )));
-        };
+        let mut sample = Vec::new();
+        file.seek(SeekFrom::Start(at))
+            .and_then(|_| file.take(GUESS_BYTES).read_to_end(&mut sample))
+            .map_err(|error| unreadable(target, &error))?;
+        Err(no_text(
+            target,
+            Unreadable::Unknown(at, encoding::guess_at(&sample, 0)),
+        ))
+    }
+
+    /// A file that has to be decoded whole.
+    fn decoded(
+        &self,
+        target: &Target,
+        mut file: File,
+        stamp: FileStamp,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
+        // One byte more than can be decoded tells what is wrong without reading the rest.
+        let n_read = stamp.size.min(MAX_DECODED_BYTES + 1);
+        let bytes = read_all(&mut file, n_read).map_err(|error| unreadable(target, &error))?;
+        let text = Text::of(&bytes).map_err(|reason| no_text(target, reason))?;
         let mut source = Source {
-            end: decoded.len() as u64,
-            file: Cursor::new(decoded.into_bytes()),
+            end: text.body.len() as u64,
+            file: Cursor::new(text.body.as_bytes()),
             start: 0,
             cancel,
         };
@@ -241,7 +255,7 @@ impl ReadJob {
         self.deps
             .freshness
             .record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
-        Ok(self.outcome(window, Some(encoding)))
+        Ok(self.outcome(window, text.encoding))
     }
 
     fn image(
@@ -287,14 +301,14 @@ impl ReadJob {
             .min(MAX_LINES)
     }
 
-    fn outcome(&self, window: Window, encoding: Option<Utf16>) -> Outcome {
+    fn outcome(&self, window: Window, encoding: Encoding) -> Outcome {
         let note = self.note(&window, encoding);
         let mut outcome = Outcome::text(window.text).with_note(note);
         outcome.truncated = window.hit_bytes;
         outcome
     }
 
-    fn note(&self, window: &Window, encoding: Option<Utf16>) -> String {
+    fn note(&self, window: &Window, encoding: Encoding) -> String {
         let mut note = match window.n_lines {
             0 => "No lines read.".to_owned(),
             1 => format!("1 line read, line {}.", window.first),
@@ -306,7 +320,7 @@ impl ReadJob {
         } else {
             "at least "
         };
-        let _ = write!(note, " Total: {at_least}{} lines.", window.total);
+        let _ = write!(note, " Total: {at_least}{}.", lines(window.total));
         let has_more = window.first + window.n_lines as i64 - 1 < window.total as i64
             || !window.total_is_exact;
         if window.hit_bytes {
@@ -341,10 +355,22 @@ impl ReadJob {
                 );
             }
         }
-        if let Some(encoding) = encoding {
-            let _ = write!(note, " The file is {} text, decoded here.", encoding.name());
+        if encoding != Encoding::Utf8 {
+            let _ = write!(
+                note,
+                " The file is {} text, decoded here; Edit keeps it so.",
+                encoding.name()
+            );
         }
         note
+    }
+}
+
+fn lines(count: u64) -> String {
+    if count == 1 {
+        "1 line".to_owned()
+    } else {
+        format!("{count} lines")
     }
 }
 
@@ -369,6 +395,31 @@ fn read_all(file: &mut File, size: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What an image's bytes say it is, among the formats every provider takes.
+fn sniff_image(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some("image/png"),
+        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
+        _ => None,
+    }
+}
+
 fn promises_image(path: &Path) -> bool {
     path.extension().is_some_and(|extension| {
         IMAGE_EXTENSIONS
@@ -385,18 +436,30 @@ fn unreadable(target: &Target, error: &std::io::Error) -> Failed {
     ))
 }
 
+fn no_text(target: &Target, reason: Unreadable) -> Failed {
+    let advice = match reason {
+        Unreadable::NotText(NotText::Nul(_)) => "",
+        Unreadable::NotText(NotText::Invalid(_))
+        | Unreadable::Unknown(..)
+        | Unreadable::Broken(_)
+        | Unreadable::TooLarge(_) => " Convert a copy with a shell command (iconv) and read that.",
+    };
+    Failed::new(format!(
+        "{} can't be read as text: {}.{advice}",
+        target.shown,
+        reason.reason()
+    ))
+}
+
 fn window_error(target: &Target, error: WindowError) -> Failed {
     match error {
-        WindowError::NotText(reason @ NotText::Nul(_)) => Failed::new(format!(
-            "{} can't be read as text: {}.",
-            target.shown,
-            reason.reason()
-        )),
-        WindowError::NotText(reason @ NotText::Invalid(_)) => Failed::new(format!(
-            "{} can't be read as text: {}. It may be in another encoding; convert a copy with a shell command.",
-            target.shown,
-            reason.reason()
-        )),
+        WindowError::NotText(reason) => no_text(target, Unreadable::NotText(reason)),
+        WindowError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Failed::new(format!(
+                "{} became shorter while it was read. Read it again.",
+                target.shown
+            ))
+        }
         WindowError::Io(error) => unreadable(target, &error),
         WindowError::Cancelled => target::cancelled(),
     }

@@ -64,7 +64,7 @@ async fn text_and_notes() {
             "\u{FEFF}hello\n",
             json!({"n_lines": 1}),
             "1\thello",
-            "1 line read, line 1. Total: 1 lines.",
+            "1 line read, line 1. Total: 1 line.",
         ),
     ] {
         let outcome = read_file(bytes, args).await;
@@ -123,7 +123,16 @@ async fn what_is_not_text_is_refused() {
             "not valid UTF-8 (first bad byte at offset 5)",
         ),
         ("x.png", b"just text", "bytes are not one"),
-        ("f", b"\xFF\xFEa", "not valid"),
+        (
+            "f",
+            b"\xFF\xFEa",
+            "begins as UTF-16 (little endian) text but is not valid",
+        ),
+        (
+            "f",
+            b"caf\xE9 ",
+            "though it may be windows-1252. Convert a copy",
+        ),
     ] {
         let bench = Bench::new();
         bench.put(name, bytes);

@@ -1,6 +1,5 @@
 //! Write: a whole file, or more at the end of one.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::freshness::Known;
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
-use super::text::{self, BOM, Style, Utf16};
+use super::text::conform::{self, Conformed};
 use super::{FileDeps, diff};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
@@ -112,12 +111,6 @@ enum Existing {
     Large(FileStamp),
 }
 
-/// What is to be written over a content, and what to tell about it.
-struct Prepared<'a> {
-    bytes: Cow<'a, [u8]>,
-    notes: Vec<String>,
-}
-
 impl WriteJob {
     fn preview(self: Arc<Self>) -> Preview {
         Box::new(move |accesses: Vec<RealAccess>| {
@@ -135,7 +128,15 @@ impl WriteJob {
             Ok(Existing::Content(old)) => {
                 let new = match self.args.mode {
                     Mode::Overwrite => self.prepare(&old.bytes).bytes.into_owned(),
-                    Mode::Append => [&old.bytes, self.args.content.as_bytes()].concat(),
+                    Mode::Append => match self.addition(target, &old.bytes) {
+                        Ok(added) => [&old.bytes, added.bytes.as_ref()].concat(),
+                        Err(failed) => {
+                            return Some(Display::Error {
+                                message: failed.message,
+                                code: None,
+                            });
+                        }
+                    },
                 };
                 Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
             }
@@ -181,14 +182,16 @@ impl WriteJob {
             }
             (Existing::Content(old), Mode::Append) => {
                 let known = target.known(&self.deps.freshness, &old);
-                let new = [&old.bytes, self.args.content.as_bytes()].concat();
+                let added = self.addition(target, &old.bytes)?;
+                let new = [&old.bytes, added.bytes.as_ref()].concat();
                 let hash = Some(self.deps.freshness.hash(&new));
-                let outcome = self.append(target, old.stamp, known, hash, cancel)?;
+                let outcome = self.append(target, old.stamp, &added, known, hash, cancel)?;
                 Ok(outcome.with_display(diff::of_file(target.declared(), Some(&old.bytes), &new)))
             }
             (Existing::Large(stamp), Mode::Append) => {
                 let known = self.deps.freshness.compare(target.real(), stamp, || None);
-                self.append(target, stamp, known, None, cancel)
+                let added = Conformed::as_is(&self.args.content);
+                self.append(target, stamp, &added, known, None, cancel)
             }
         }
     }
@@ -289,52 +292,34 @@ impl WriteJob {
         &self,
         target: &Target,
         old: FileStamp,
+        added: &Conformed<'_>,
         known: Known,
         hash: Option<u64>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
-        let bytes = self.args.content.as_bytes();
+        let bytes = added.bytes.as_ref();
         let appended = append_once(target.real(), bytes, &self.options(Expect::Same(old)))
             .map_err(|error| target.write_error(&error))?;
         self.deps
             .freshness
             .record(target.real(), appended.stamp, hash);
-        let mut notes = Vec::new();
+        let mut notes = added.notes.clone();
         if known == Known::Changed {
             notes.push("The file had changed on disk since you last read it.".to_owned());
         }
         Ok(done("Appended", bytes.len(), target, &notes))
     }
 
-    /// The content in the form of the file it replaces: its byte-order mark, and its CRLF where the new text leaves the
-    /// ending open.
-    fn prepare(&self, old: &[u8]) -> Prepared<'_> {
-        let content = self.args.content.as_bytes();
-        let mut notes = Vec::new();
-        if let Some(encoding) = Utf16::sniff(old) {
-            notes.push(format!(
-                "The file was {} text; it is UTF-8 now.",
-                encoding.name()
-            ));
-            return Prepared {
-                bytes: content.into(),
-                notes,
-            };
-        }
-        let mut bytes = Cow::Borrowed(content);
-        let open_ending = content.contains(&b'\n') && !content.contains(&b'\r');
-        if open_ending && text::style_of(old) == Style::Crlf {
-            notes.push(
-                "The file's lines end in CRLF; the new content was written with CRLF too."
-                    .to_owned(),
-            );
-            bytes = self.args.content.replace('\n', "\r\n").into_bytes().into();
-        }
-        if old.starts_with(BOM) && !bytes.starts_with(BOM) {
-            bytes = [BOM, &bytes].concat().into();
-        }
-        Prepared { bytes, notes }
+    /// The content in the form of the file it replaces.
+    fn prepare(&self, old: &[u8]) -> Conformed<'_> {
+        conform::replacing(old, &self.args.content)
+    }
+
+    /// What is added to the end of a file, in its encoding.
+    fn addition(&self, target: &Target, old: &[u8]) -> Result<Conformed<'_>, Failed> {
+        conform::appending(old, &self.args.content)
+            .map_err(|error| Failed::new(error.message(&target.shown)))
     }
 
     fn options(&self, expect: Expect) -> ReplaceOptions<'static> {
