@@ -8,12 +8,14 @@ use longshore_protocol::value::page::Page;
 
 use super::deps::Deps;
 use super::lifecycle::Sessions;
-use super::list::{bad_cursor, page_limit};
+use super::list::{ListFilter, bad_cursor, page_limit};
 use super::store;
 use crate::cron::index::Entry;
 use crate::cron::jobs::JobSet;
 use crate::cron::timetable::Bell;
+use crate::kernel::cron::ListedJob;
 use crate::kernel::fault::Fault;
+use crate::kernel::limits::PAGE_MAX;
 use crate::os::blocking;
 
 /// As what a session that is not loaded stands in the timetable.
@@ -52,12 +54,35 @@ impl Sessions {
     /// The sessions that have jobs. Where there is no index yet, every journal is read and one is made.
     pub async fn sessions_with_jobs(&self) -> Vec<SessionId> {
         let deps = self.deps.clone();
-        let entries = blocking::run(move || match deps.cron_index.all() {
+        let entries = match blocking::run(move || deps.cron_index.all()).await {
             Some(entries) => entries,
-            None => deps.index_anew(),
-        })
-        .await;
+            None => {
+                let (deps, all) = (self.deps.clone(), self.all_ids().await);
+                blocking::run(move || deps.index_anew(all)).await
+            }
+        };
         entries.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Every stored session, archived ones too.
+    async fn all_ids(&self) -> Vec<SessionId> {
+        let mut ids = Vec::new();
+        for archived in [false, true] {
+            let mut filter = ListFilter {
+                archived,
+                limit: Some(PAGE_MAX as u32),
+                ..ListFilter::default()
+            };
+            // A cursor of our own is always one of ours.
+            while let Ok(page) = self.list(filter.clone()).await {
+                ids.extend(page.items.into_iter().map(|session| session.session_id));
+                filter.cursor = page.next_cursor;
+                if filter.cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        ids
     }
 
     /// Has every session that is not loaded be loaded when a job of its own is due, where that is configured and a turn may
@@ -109,17 +134,13 @@ impl Deps {
         Ok(JobSet::new(loaded.jobs, self.config.cron.clone(), now).list(now))
     }
 
-    /// Reads every journal. Blocking.
-    fn index_anew(&self) -> Vec<(SessionId, Entry)> {
+    /// Reads the journals of sessions and notes those that have jobs. Blocking.
+    fn index_anew(&self, sessions: Vec<SessionId>) -> Vec<(SessionId, Entry)> {
         let now = self.clock.now();
         let mut entries = Vec::new();
-        for session in self.store.all() {
-            let id = session.session_id;
-            let Some(loaded) = self
-                .store
-                .find(&id)
-                .and_then(|dir| store::load(&id, &dir).ok())
-            else {
+        for id in sessions {
+            let dir = self.store.find(&id);
+            let Some(loaded) = dir.and_then(|dir| store::load(&id, &dir).ok()) else {
                 continue;
             };
             let jobs = JobSet::new(loaded.jobs, self.config.cron.clone(), now);
