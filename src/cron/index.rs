@@ -131,6 +131,7 @@ enum IndexError {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests set up files directly")]
 mod tests {
     use super::*;
 

@@ -62,6 +62,7 @@ impl Clock for FileClock {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests set up files directly")]
 mod tests {
     use super::*;
 

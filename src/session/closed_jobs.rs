@@ -54,12 +54,11 @@ impl Sessions {
     /// The sessions that have jobs. Where there is no index yet, every journal is read and one is made.
     pub async fn sessions_with_jobs(&self) -> Vec<SessionId> {
         let deps = self.deps.clone();
-        let entries = match blocking::run(move || deps.cron_index.all()).await {
-            Some(entries) => entries,
-            None => {
-                let (deps, all) = (self.deps.clone(), self.all_ids().await);
-                blocking::run(move || deps.index_anew(all)).await
-            }
+        let entries = if let Some(entries) = blocking::run(move || deps.cron_index.all()).await {
+            entries
+        } else {
+            let (deps, all) = (self.deps.clone(), self.all_ids().await);
+            blocking::run(move || deps.index_anew(all)).await
         };
         entries.into_iter().map(|(id, _)| id).collect()
     }
