@@ -10,6 +10,7 @@ use longshore_protocol::method::host::ServerInfo;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::TaskSlots;
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
@@ -19,9 +20,10 @@ use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
-use crate::kernel::limits::PROCESS_GRACE;
+use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
+use crate::media::pool::ImagePool;
 use crate::os::clock::{Clock, SystemClock};
-use crate::os::env::Env;
+use crate::os::env::{Env, current_exe};
 use crate::os::file_clock::FileClock;
 use crate::os::fs;
 use crate::os::ids::RandomIds;
@@ -180,10 +182,13 @@ impl App {
             clock: clock.clone(),
             ids: RandomIds::shared(),
             env: env.clone(),
-            shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(env, &config.shell, &config.task)),
             processes: processes.clone(),
+            task_slots: TaskSlots::new(TASKS_PER_PROCESS),
+            supervisor: supervisor(config),
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
+            images: ImagePool::default(),
             cron: Scheduler::new(clock.clone(), tasks.clone()),
             cron_index: Arc::new(Index::new(home)),
             tasks: tasks.clone(),
@@ -239,6 +244,18 @@ impl App {
         let sessions = self.sessions.shutdown(within);
         tokio::join!(processes, sessions);
     }
+}
+
+/// This program's file, where it is to be started again to supervise commands.
+fn supervisor(config: &Config) -> Option<PathBuf> {
+    if !config.task.keep_alive {
+        return None;
+    }
+    let program = current_exe();
+    if let Err(error) = &program {
+        tracing::warn!(%error, "commands end with the server: its own file is not known");
+    }
+    program.ok()
 }
 
 fn now_of(clock: &Arc<dyn Clock>) -> Now {

@@ -83,7 +83,7 @@ ids! {
     ApprovalId;
     /// A question asked of hosts: `q1`, `q2`, …
     QuestionId;
-    /// A task in the background: its kind and eight letters or digits, such as `bash-4f7k2m9q`.
+    /// A task: `bash-`, `agent-` or `question-` and eight letters or digits. Unique in its session, never used again.
     TaskId;
     /// A cron job: 8 hex digits, unique in its session.
     JobId;

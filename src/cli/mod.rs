@@ -13,16 +13,23 @@ mod run;
 mod schema;
 mod serve;
 mod server;
+mod supervise;
 mod terminal;
 
 use std::process::ExitCode;
 
 use self::args::{Command, Parsed};
 use self::terminal::{complain, say};
+use crate::background::SUPERVISE;
 use crate::os::env::Env;
 
 /// Runs the command that the arguments name.
 pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
+    if let Some((word, rest)) = arguments.split_first()
+        && word == SUPERVISE
+    {
+        return supervise::run(env, rest);
+    }
     let parsed = match args::parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {

@@ -4,7 +4,7 @@
 //! longshore but have none yet are listed in [`super::known`].
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use longshore_protocol::value::session::Mode;
 use schemars::JsonSchema;
@@ -41,8 +41,12 @@ pub(super) struct FileConfig {
     pub(super) shell: ShellFile,
     /// Jobs that begin turns by the clock.
     pub(super) cron: CronFile,
+    /// Work in the background.
+    pub(super) task: TaskFile,
     /// Writing files.
     pub(super) files: FilesFile,
+    /// Images for the model.
+    pub(super) image: ImageFile,
     /// The log.
     pub(super) log: LogFile,
 }
@@ -246,6 +250,28 @@ pub(super) struct ShellFile {
     pub(super) env_exclude: Vec<String>,
     /// Bytes of output at which a foreground command is ended; 1 GiB where absent, 0 is off.
     pub(super) output_kill_bytes: Option<u64>,
+    /// True to end what a command leaves running with `&` when it returns, instead of making it a task.
+    pub(super) kill_survivors: Option<bool>,
+}
+
+/// Work in the background.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct TaskFile {
+    /// Tasks of one session that may run at once; 64 where absent.
+    pub(super) max_running: Option<NonZeroUsize>,
+    /// Seconds that a command in the background may run where its call names no time; 600 where absent, 0 is for ever.
+    pub(super) bash_timeout_s: Option<u32>,
+    /// False to end a foreground command whose time is over, instead of letting it go on in the background.
+    pub(super) bash_auto_background_on_timeout: Option<bool>,
+    /// Milliseconds between TERM and KILL; 5000 where absent, 0 kills at once.
+    pub(super) kill_grace_ms: Option<u32>,
+    /// True to let commands begun in the background go on when the session is closed or the server ends.
+    pub(super) keep_alive_on_exit: Option<bool>,
+    /// Bytes of one task's log: its beginning and its end are kept; 64 MiB where absent.
+    pub(super) log_max_bytes: Option<NonZeroU64>,
+    /// Bytes of all logs of a session, the oldest of which make room; 1 GiB where absent.
+    pub(super) session_log_budget: Option<NonZeroU64>,
 }
 
 /// Jobs that begin turns by the clock.
@@ -282,6 +308,16 @@ pub(super) enum JitterFile {
 pub(super) struct FilesFile {
     /// False to let the system decide when written files reach the disk.
     pub(super) fsync: Option<bool>,
+}
+
+/// Images for the model.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ImageFile {
+    /// Pixels of the longer edge that images are scaled down to; 2000 where absent.
+    pub(super) max_edge_px: Option<NonZeroU32>,
+    /// Bytes that an image read by a tool is brought down to; 262144 where absent.
+    pub(super) read_byte_budget: Option<NonZeroUsize>,
 }
 
 /// The log.

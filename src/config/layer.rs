@@ -13,13 +13,20 @@ use super::tree::{Node, Place, Tree, dotted, path};
 const ANY_KEY: &str = "LONGSHORE_CFG__";
 
 /// Variables with a name of their own, and the key each one sets.
-const VARIABLES: [(&str, [&str; 2]); 7] = [
+const VARIABLES: [(&str, [&str; 2]); 11] = [
+    ("LONGSHORE_IMAGE_MAX_EDGE_PX", ["image", "max_edge_px"]),
+    (
+        "LONGSHORE_IMAGE_READ_BYTE_BUDGET",
+        ["image", "read_byte_budget"],
+    ),
     ("LONGSHORE_LOG", ["log", "level"]),
     ("LONGSHORE_MAX_ATTEMPTS", ["loop", "max_attempts_per_step"]),
+    ("LONGSHORE_MAX_RUNNING_TASKS", ["task", "max_running"]),
     ("LONGSHORE_MAX_STEPS", ["loop", "max_steps_per_turn"]),
     ("LONGSHORE_MODEL", ["default_model", ""]),
     ("LONGSHORE_PERMISSION_MODE", ["default_permission_mode", ""]),
     ("LONGSHORE_SHELL_PATH", ["shell", "path"]),
+    ("LONGSHORE_TASK_KEEP_ALIVE", ["task", "keep_alive_on_exit"]),
     ("LONGSHORE_THINKING_EFFORT", ["thinking", "effort"]),
 ];
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use secrecy::ExposeSecret;
 
-use super::values::{ModelConfig, Wire};
+use super::values::{ModelConfig, TaskConfig, Wire};
 use super::*;
 use crate::kernel::rule::RuleDecision;
 
@@ -499,6 +499,38 @@ fn keys_without_effect_are_said() {
             "FILE:4:2: `mcp` has no effect yet.",
         ],
     );
+}
+
+#[test]
+fn tasks() {
+    let config = Given {
+        file: "[shell]\nkill_survivors = true\n[task]\nmax_running = 0\nbash_timeout_s = 0\nkill_grace_ms = 0\n\
+               bash_auto_background_on_timeout = false\nlog_max_bytes = 1024\n",
+        variables: &[
+            ("LONGSHORE_MAX_RUNNING_TASKS", "9"),
+            ("LONGSHORE_TASK_KEEP_ALIVE", "yes"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    assert!(config.shell.kill_survivors);
+    let expected = TaskConfig {
+        max_running: 9,
+        bash_timeout: None,
+        auto_background: false,
+        keep_alive: true,
+        kill_grace: std::time::Duration::ZERO,
+        log_max_bytes: 1024,
+        ..TaskConfig::default()
+    };
+    assert_eq!(config.task, expected);
+    let config = Given {
+        variables: &[("LONGSHORE_MAX_RUNNING_TASKS", "many")],
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(config.task, TaskConfig::default());
+    assert_eq!(config.warnings.len(), 1);
 }
 
 #[test]
@@ -1057,6 +1089,7 @@ fn the_schema_names_every_key() {
         "permission",
         "sensitive",
         "shell",
+        "task",
         "files",
     ] {
         assert!(schema["properties"].get(key).is_some(), "{key}");
@@ -1081,4 +1114,49 @@ fn project_files_are_said_to_be_ignored() {
         "/w/.longshore/config.toml: Configuration of projects is not read yet."
     );
     assert_eq!(warning.file.as_deref(), Some("/w/.longshore/config.toml"));
+}
+
+#[test]
+fn images() {
+    let defaults = file("").image;
+    assert_eq!(
+        (defaults.max_edge_px, defaults.read_byte_budget),
+        (2000, 262_144)
+    );
+    let given = Given {
+        file: "[image]\nmax_edge_px = 900\nread_byte_budget = 5000\n",
+        variables: &[("LONGSHORE_IMAGE_MAX_EDGE_PX", "800")],
+        ..Given::default()
+    };
+    let config = given.load();
+    says(&config, &[]);
+    assert_eq!(
+        (config.image.max_edge_px, config.image.read_byte_budget),
+        (800, 5000)
+    );
+    // What is no positive whole number has no effect, and the layer below holds.
+    for value in ["0", "-3", "1.5", "many"] {
+        let given = Given {
+            variables: &[
+                ("LONGSHORE_IMAGE_MAX_EDGE_PX", value),
+                ("LONGSHORE_IMAGE_READ_BYTE_BUDGET", value),
+            ],
+            ..Given {
+                file: given.file,
+                ..Given::default()
+            }
+        };
+        let config = given.load();
+        assert_eq!(
+            (config.image.max_edge_px, config.image.read_byte_budget),
+            (900, 5000)
+        );
+        let said = messages(&config);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said.iter()
+                .all(|message| message.contains("should be a whole number, 1 or more")),
+            "{said:?}"
+        );
+    }
 }

@@ -43,8 +43,12 @@ pub struct Config {
     pub shell: ShellConfig,
     /// `[cron]`.
     pub cron: CronConfig,
+    /// `[task]`.
+    pub task: TaskConfig,
     /// `[files] fsync`.
     pub files_fsync: bool,
+    /// `[image]`.
+    pub image: ImageConfig,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
@@ -192,6 +196,36 @@ pub struct ShellConfig {
     pub env_exclude: Vec<String>,
     /// Output at which a foreground command is ended; 0 is off.
     pub output_kill_bytes: u64,
+    /// Whether what a command leaves running is ended instead of becoming a task.
+    pub kill_survivors: bool,
+}
+
+/// `[task]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskConfig {
+    /// Tasks of one session that may run at once.
+    pub max_running: usize,
+    /// How long a command in the background may run where its call names no time; `None` is for ever.
+    pub bash_timeout: Option<Duration>,
+    /// Whether a foreground command whose time is over goes on in the background.
+    pub auto_background: bool,
+    /// Between TERM and KILL.
+    pub kill_grace: Duration,
+    /// Whether commands begun in the background go on when the session is closed or the server ends.
+    pub keep_alive: bool,
+    /// Of one log.
+    pub log_max_bytes: u64,
+    /// Of all logs of a session.
+    pub session_log_budget: u64,
+}
+
+/// `[image]`: how large images for the model may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// Pixels of the longer edge.
+    pub max_edge_px: u32,
+    /// Bytes of an image that a tool reads.
+    pub read_byte_budget: usize,
 }
 
 /// `[cron]`.
@@ -232,7 +266,9 @@ impl Default for Config {
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
             cron: CronConfig::default(),
+            task: TaskConfig::default(),
             files_fsync: true,
+            image: ImageConfig::default(),
             log_level: None,
             script: None,
             clock_file: None,
@@ -274,12 +310,36 @@ impl Default for PermissionConfig {
     }
 }
 
+impl Default for ImageConfig {
+    fn default() -> Self {
+        Self {
+            max_edge_px: limits::IMAGE_EDGE,
+            read_byte_budget: limits::IMAGE_READ_BYTES,
+        }
+    }
+}
+
 impl Default for ShellConfig {
     fn default() -> Self {
         Self {
             path: None,
             env_exclude: Vec::new(),
             output_kill_bytes: OUTPUT_KILL_BYTES,
+            kill_survivors: false,
+        }
+    }
+}
+
+impl Default for TaskConfig {
+    fn default() -> Self {
+        Self {
+            max_running: limits::TASKS_PER_SESSION,
+            bash_timeout: Some(limits::TASK_TIMEOUT),
+            auto_background: true,
+            kill_grace: limits::PROCESS_GRACE,
+            keep_alive: false,
+            log_max_bytes: limits::TASK_LOG_BYTES,
+            session_log_budget: limits::TASK_LOGS_BYTES,
         }
     }
 }

@@ -36,14 +36,25 @@ pub const COMMAND_TAIL_CHARS: usize = 30_000;
 pub const COMMAND_LINE_CHARS: usize = 2000;
 /// Raw output of a running command kept in memory; a command that wrote no more has no log on disk until it is needed.
 pub const COMMAND_RING_BYTES: usize = 1 << 20;
-/// The first part of a log on disk.
-pub const COMMAND_LOG_HEAD_BYTES: u64 = 16 << 20;
-/// The last part of a log on disk; what lies between is dropped.
-pub const COMMAND_LOG_TAIL_BYTES: u64 = 48 << 20;
 /// Output waiting to be written to a log; more makes the command wait.
 pub const COMMAND_LOG_QUEUE_BYTES: usize = 256 << 10;
 /// Output of one call that is shown while it runs; after that only its size is.
 pub const COMMAND_LIVE_BYTES: usize = 1 << 20;
+
+/// Detached tasks of one session that run at once, where the configuration says nothing.
+pub const TASKS_PER_SESSION: usize = 64;
+/// Detached tasks of all sessions together.
+pub const TASKS_PER_PROCESS: usize = 1024;
+/// Time limit of a detached command, where neither call nor configuration name one.
+pub const TASK_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest time limit a call may give to a detached command.
+pub const TASK_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+/// One log on disk: a quarter of it holds the beginning of an output, the rest the end; what lies between is dropped.
+pub const TASK_LOG_BYTES: u64 = 64 << 20;
+/// Logs of all tasks of one session; the oldest make room.
+pub const TASK_LOGS_BYTES: u64 = 1 << 30;
+/// The end of a task's output that goes with its end into the journal.
+pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
 
 /// Turns waiting in one session.
 pub const MAX_QUEUED_TURNS: usize = 64;
@@ -96,8 +107,26 @@ pub const OUTPUT_PREVIEW_CHARS: usize = 2000;
 pub const DISPLAY_BYTES: usize = 64 << 10;
 /// A resource's text in a prompt.
 pub const RESOURCE_TEXT_BYTES: usize = 256 << 10;
-/// Images are passed unscaled up to this size.
+/// The largest image that is ever sent to a model: 5 MiB in base64, which every provider takes.
 pub const IMAGE_BYTES: usize = 3_932_160;
+/// An image a tool reads is made to fit into this, unless the configuration says otherwise.
+pub const IMAGE_READ_BYTES: usize = 262_144;
+/// The longer edge images are made to fit, in pixels, unless the configuration says otherwise.
+pub const IMAGE_EDGE: u32 = 2000;
+/// The longer edge of an image that is sent as it is on request, in pixels: what every provider takes.
+pub const IMAGE_FULL_EDGE: u32 = 8000;
+/// The largest image or video file that is looked at.
+pub const MEDIA_FILE_BYTES: u64 = 100 << 20;
+/// The largest image file that is decoded.
+pub const IMAGE_DECODE_INPUT_BYTES: usize = 64 << 20;
+/// The most pixels of an image that is decoded.
+pub const IMAGE_PIXELS: u64 = 100_000_000;
+/// Memory that all images being decoded may take together.
+pub const IMAGE_DECODE_BYTES: u64 = 512 << 20;
+/// Images of the process that are decoded at once.
+pub const IMAGE_DECODES: usize = 2;
+/// Originals of a session's images; the oldest go first.
+pub const MEDIA_KEPT_BYTES: u64 = 1 << 30;
 
 /// Values above this size stand in a journal as a reference to a blob.
 pub const JOURNAL_INLINE_BYTES: usize = 64 << 10;

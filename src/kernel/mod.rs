@@ -12,5 +12,6 @@ pub mod limits;
 pub mod message;
 pub mod port;
 pub mod rule;
+pub mod task;
 pub mod time;
 pub mod wake;

@@ -29,6 +29,7 @@ use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
+use crate::background::{Tasks, Unheard};
 use crate::cron::ledger::Ledger;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
@@ -44,6 +45,10 @@ const INBOX: usize = 64;
 const QUIET: Duration = Duration::from_secs(2);
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
+/// How long the tasks of a session may take to end when it is closed: a part of what the end of a server may take.
+const TASKS_CLOSE: Duration = Duration::from_secs(3);
+/// Why tasks end with their session.
+const SESSION_CLOSED: &str = "session closed";
 /// What bears a session's id in the environment of its commands.
 pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
@@ -77,6 +82,8 @@ pub(super) struct Actor {
     pub(super) board: Arc<Board>,
     /// What the agent has seen of files since the session was loaded.
     freshness: Arc<Freshness>,
+    /// Commands and other tasks.
+    pub(super) tasks: Tasks,
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
@@ -118,6 +125,7 @@ impl Actor {
         board.set_todos(agent.todos.clone());
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
+        let tasks = deps.task_manager(&dir, session.ephemeral, Arc::new(Unheard));
         let (door, wakes) = WakeDoor::new();
         let handle = SessionHandle {
             id: id.clone(),
@@ -139,6 +147,7 @@ impl Actor {
             next_turn,
             board,
             freshness: Arc::default(),
+            tasks,
             workplace: None,
             turns: Turns::default(),
             wakes,
@@ -149,6 +158,9 @@ impl Actor {
         };
         deps.await_no_more(&id);
         deps.loaded.lock().insert(id.clone(), handle.clone());
+        let (shell, processes) = (deps.shell.clone(), deps.processes.clone());
+        deps.tasks
+            .spawn(async move { shell.prepare(&processes).await });
         let forget = deps.clone();
         deps.tasks.spawn(async move {
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
@@ -162,6 +174,7 @@ impl Actor {
 
     /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
+        self.tasks.reconcile().await;
         self.begin_jobs();
         loop {
             let (due, note_at) = (self.wakes.due(), self.note_at);
@@ -302,18 +315,18 @@ impl Actor {
         if let Some(workplace) = &self.workplace {
             return Ok(workplace.clone());
         }
-        let (deps, session, freshness) = (
+        let (deps, session, freshness, tasks) = (
             self.deps.clone(),
             self.session.clone(),
             self.freshness.clone(),
+            self.tasks.clone(),
         );
         let jobs = Arc::new(JobsOf {
             session: session.session_id.clone(),
             inbox: self.own_inbox.clone(),
         });
-        let workplace = Arc::new(
-            blocking::run(move || Workplace::open(&deps, &session, freshness, jobs)).await,
-        );
+        let open = move || Workplace::open(&deps, &session, freshness, tasks, jobs);
+        let workplace = Arc::new(blocking::run(open).await);
         for warning in &workplace.warnings {
             self.journal.durable(
                 &AgentId::main(),
@@ -333,15 +346,14 @@ impl Actor {
             .deps
             .asks
             .ability(&self.session.session_id, AskKind::Question);
+        let takes = |input: &str| {
+            let capabilities = model.iter().flat_map(|model| &model.info().capabilities);
+            capabilities.into_iter().any(|can| can == input)
+        };
         Abilities {
             can_ask: !self.session.unattended && ability == Ability::Able,
-            image_input: model.is_some_and(|model| {
-                model
-                    .info()
-                    .capabilities
-                    .iter()
-                    .any(|can| can == "image_in")
-            }),
+            image_input: takes("image_in"),
+            video_input: takes("video_in"),
         }
     }
 
@@ -412,6 +424,7 @@ impl Actor {
             }
         }
         self.cancel_appointments();
+        self.tasks.close(SESSION_CLOSED, TASKS_CLOSE).await;
         self.end_processes(&id).await;
         self.notes.close();
         if tokio::time::timeout(GATES, self.notes.wait())

@@ -12,10 +12,11 @@ use longshore_protocol::value::transcript::Turn;
 
 use super::command::{SessionHandle, View};
 use super::create::CreateOptions;
-use super::deps::Deps;
+use super::deps::{Deps, tasks_dir};
 use super::journal::storage_fault;
 use super::list::{self, ListFilter};
 use super::{past, store};
+use crate::background::end_supervised;
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
 use crate::kernel::time::Timestamp;
@@ -169,13 +170,25 @@ impl Sessions {
             handle.close().await?;
         }
         self.deps.await_no_more(id);
+        let (store, in_store) = (self.deps.store.clone(), id.clone());
+        let held = blocking::run(move || {
+            let Some(dir) = store.find(&in_store) else {
+                return Ok(None);
+            };
+            let lock = store::lock(&dir, Timestamp::default())?;
+            Ok::<_, Fault>(Some((dir, lock)))
+        })
+        .await?;
+        let Some((dir, lock)) = held else {
+            return Ok(());
+        };
+        let deps = &self.deps;
+        let (tasks, grace) = (tasks_dir(&dir), deps.config.task.kill_grace);
+        end_supervised(tasks, &deps.processes, deps.clock.now(), grace).await;
         let (store, id) = (self.deps.store.clone(), id.clone());
         let index = self.deps.cron_index.clone();
         blocking::run(move || {
-            let Some(dir) = store.find(&id) else {
-                return Ok(());
-            };
-            let _lock = store::lock(&dir, Timestamp::default())?;
+            let _lock = lock;
             fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
             store.closed(&id, true);
             index.set(&id, None);

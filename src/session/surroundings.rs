@@ -8,6 +8,7 @@ use longshore_protocol::value::session::Session;
 use longshore_protocol::value::tool::ToolInfo;
 
 use super::deps::Deps;
+use crate::background::Tasks;
 use crate::kernel::port::CronJobs;
 use crate::os::fs::{self, Durability};
 use crate::path::{Workspace, WorkspaceOptions};
@@ -24,6 +25,8 @@ pub struct Abilities {
     pub can_ask: bool,
     /// The model takes images.
     pub image_input: bool,
+    /// The model takes video.
+    pub video_input: bool,
 }
 
 /// Paths, tools and rules of one session.
@@ -46,6 +49,7 @@ impl Workplace {
         deps: &Deps,
         session: &Session,
         freshness: Arc<Freshness>,
+        tasks: Tasks,
         jobs: Arc<dyn CronJobs>,
     ) -> Self {
         let config = &deps.config;
@@ -89,12 +93,17 @@ impl Workplace {
                 Durability::Kernel
             },
             image_input: false,
+            video_input: false,
+            images: deps.images.clone(),
+            image: config.image,
             search: deps.search.clone(),
         };
         let tool_deps = ToolDeps {
             file,
             can_ask: false,
             shell: deps.shell.clone(),
+            tasks,
+            looks_after_tasks: false,
             cron: CronDeps {
                 jobs,
                 rules: config.cron.clone(),
@@ -119,6 +128,7 @@ impl Workplace {
                 let mut deps = self.deps.clone();
                 deps.can_ask = abilities.can_ask;
                 deps.file.image_input = abilities.image_input;
+                deps.file.video_input = abilities.video_input;
                 let tools = Arc::new(Registry::new(catalog::tools(&deps, AgentSort::Main)));
                 *made = Some((abilities, tools.clone()));
                 tools

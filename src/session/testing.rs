@@ -19,6 +19,7 @@ use super::deps::{Deps, Loads, Running};
 use super::store::Store;
 use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
 use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
+use crate::background::TaskSlots;
 use crate::config::values::Config;
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
@@ -138,12 +139,15 @@ impl Home {
             asks: asks.clone(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             env,
             processes,
             config: Arc::new(config),
             file_locks: Arc::default(),
             search: Arc::default(),
+            images: crate::media::pool::ImagePool::default(),
             cron: Scheduler::new(clock.clone(), tasks.clone()),
             cron_index: Arc::new(Index::new(&home)),
             tasks,

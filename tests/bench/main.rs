@@ -17,6 +17,7 @@ mod files;
 mod mock;
 mod rows;
 mod server;
+mod shell;
 mod table;
 
 /// How much is measured.
@@ -47,6 +48,7 @@ fn main() {
     rows::measure(size, &mut table);
     cron::measure(size, &mut table);
     files::measure(size, &mut table);
+    shell::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

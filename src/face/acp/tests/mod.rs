@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::background::TaskSlots;
 use crate::config::{self, LoadInput};
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
@@ -153,11 +154,14 @@ impl Agent {
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             clock,
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             processes,
             env,
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
+            images: crate::media::pool::ImagePool::default(),
             cron: Scheduler::new(Arc::clone(&shared_clock), tasks.clone()),
             cron_index: Arc::new(index),
             tasks,

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::background::TaskSlots;
 use crate::config::{self, LoadInput};
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
@@ -67,13 +68,16 @@ impl Server {
             asks: Arc::clone(&hub) as Arc<dyn crate::kernel::port::AskHost>,
             clock: Arc::clone(&clock),
             ids: Arc::new(SeededIds::new(7)),
-            shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             processes: Processes::new(None),
             env,
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             cron: Scheduler::new(Arc::clone(&clock), tasks.clone()),
             cron_index: Arc::new(index),
+            images: crate::media::pool::ImagePool::default(),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
