@@ -126,7 +126,7 @@ impl Deps {
     }
 
     /// The jobs of a session as its journal has them. Blocking.
-    fn stored_jobs(&self, id: &SessionId) -> Result<Vec<crate::kernel::cron::ListedJob>, Fault> {
+    fn stored_jobs(&self, id: &SessionId) -> Result<Vec<ListedJob>, Fault> {
         let dir = self.store.find(id).ok_or_else(|| super::not_found(id))?;
         let loaded = store::load(id, &dir)?;
         let now = self.clock.now();
