@@ -11,6 +11,7 @@ pub mod command;
 pub mod create;
 pub mod cron;
 pub mod deps;
+pub mod files;
 mod fires;
 mod index;
 mod jobs;

@@ -53,26 +53,9 @@ impl Workplace {
         jobs: Arc<dyn CronJobs>,
     ) -> Self {
         let config = &deps.config;
-        let mut warnings = Vec::new();
-        let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
-            &config.sensitive_extra,
-            &config.sensitive_allow,
-            deps.env.home_dir().as_deref(),
-        );
-        for bad in bad_globs {
-            let message = format!(
-                "the sensitive-file pattern {} has no effect: {}",
-                bad.glob, bad.reason
-            );
-            warnings.push(Warning::new("config", message));
-        }
-        let workspace = Arc::new(Workspace::open(WorkspaceOptions {
-            cwd: PathBuf::from(&session.cwd),
-            additional_dirs: session.additional_dirs.iter().map(PathBuf::from).collect(),
-            home: deps.env.home_dir(),
-            longshore_home: Some(deps.home.clone()),
-            sensitive,
-        }));
+        let dirs = session.additional_dirs.iter().map(PathBuf::from).collect();
+        let (workspace, mut warnings) = workspace(deps, PathBuf::from(&session.cwd), dirs);
+        let workspace = Arc::new(workspace);
         let anchors = Anchors::new(&workspace.cwd, workspace.real_cwd(), deps.env.home_dir());
         let (rules, bad_rules) = RuleSet::compile(&config.permission.rules, &anchors);
         warnings.extend(bad_rules);
@@ -148,6 +131,36 @@ impl Workplace {
             })
             .collect()
     }
+}
+
+/// Paths anchored at a directory, with the user's settings, and what of those could not be used. Blocking.
+pub(super) fn workspace(
+    deps: &Deps,
+    cwd: PathBuf,
+    additional_dirs: Vec<PathBuf>,
+) -> (Workspace, Vec<Warning>) {
+    let config = &deps.config;
+    let home = deps.env.home_dir();
+    let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
+        &config.sensitive_extra,
+        &config.sensitive_allow,
+        home.as_deref(),
+    );
+    let warnings = bad_globs.into_iter().map(|bad| {
+        let message = format!(
+            "the sensitive-file pattern {} has no effect: {}",
+            bad.glob, bad.reason
+        );
+        Warning::new("config", message)
+    });
+    let workspace = Workspace::open(WorkspaceOptions {
+        cwd,
+        additional_dirs,
+        home,
+        longshore_home: Some(deps.home.clone()),
+        sensitive,
+    });
+    (workspace, warnings.collect())
 }
 
 /// The nearest directory with a `.git`, else the directory itself.

@@ -24,6 +24,7 @@ mod models;
 mod offline;
 mod resume;
 mod schedule;
+mod search;
 mod streams;
 mod supervised;
 mod turn;

@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod cron;
+pub mod file;
 pub mod host;
 pub mod session;
 pub mod turn;
@@ -67,7 +68,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, cron, host, session, turn};
+            use super::{ask, cron, file, host, session, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -136,6 +137,8 @@ methods! {
     CronResume => "cron/resume" { params: cron::ResumeParams, result: cron::JobResult, scope: Session, since: 1 },
     /// Fires a cron job now, paused or not; its schedule stays as it is.
     CronFire => "cron/fire" { params: cron::JobParams, result: cron::FireResult, scope: Session, since: 1 },
+    /// Finds files and directories by what was typed of their names.
+    FileSearch => "file/search" { params: file::SearchParams, result: file::SearchResult, scope: Server, since: 1 },
     /// Lists open approvals.
     ApprovalList => "approval/list" { params: ask::ListParams, result: ask::ApprovalListResult, scope: Session, since: 1 },
     /// Answers an approval out of band.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::handler::{ask, cron, host, session, turn};
+use super::handler::{ask, cron, file, host, session, turn};
 use super::host::NativeHost;
 use super::{NativeDeps, error, params};
 use crate::hub::Attaching;
@@ -102,6 +102,7 @@ pub(super) fn methods() -> Methods {
             Method::CronPause => table.on::<spec::CronPause, _, _>(cron::pause),
             Method::CronResume => table.on::<spec::CronResume, _, _>(cron::resume),
             Method::CronFire => table.on::<spec::CronFire, _, _>(cron::fire),
+            Method::FileSearch => table.on::<spec::FileSearch, _, _>(file::search),
             Method::ApprovalList => table.on::<spec::ApprovalList, _, _>(ask::approvals),
             Method::ApprovalResolve => {
                 table.on::<spec::ApprovalResolve, _, _>(ask::resolve_approval);

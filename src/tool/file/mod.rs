@@ -16,6 +16,7 @@ pub mod glob;
 pub mod grep;
 mod locks;
 pub mod media;
+pub mod mention;
 pub mod read;
 mod search;
 mod splice;

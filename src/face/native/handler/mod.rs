@@ -2,6 +2,7 @@
 
 pub(super) mod ask;
 pub(super) mod cron;
+pub(super) mod file;
 pub(super) mod host;
 pub(super) mod session;
 pub(super) mod turn;
