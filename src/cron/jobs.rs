@@ -240,6 +240,10 @@ impl JobSet {
 
     /// Takes in an operation that the journal has.
     pub fn apply(&mut self, op: CronOp, now: Timestamp) {
+        if let CronOp::Added(job) = &op {
+            // What was worked out for another of this id says nothing of this one.
+            self.kept.remove(&job.id);
+        }
         self.ledger.apply(op, now);
         self.refresh(now);
     }

@@ -78,7 +78,7 @@ fn a_new_job_is_checked_in_order() {
     let never = "0 0 31 2 *";
     let long = "€".repeat(2731);
     for (new, expected) in [
-        (new("x", ""), "minute field"),
+        (new("x * * * *", ""), "minute field"),
         (new(never, ""), "no time within the next 5 years"),
         (new("@daily", " "), "prompt is empty"),
         (new("@daily", &long), "8193 bytes"),

@@ -252,7 +252,9 @@ impl Actor {
                 .retain(|key| !matches!(key, WakeKey::Fire { .. }));
         }
         self.book();
-        self.wakes.look();
+        if !self.due_jobs().is_empty() {
+            self.wakes.look();
+        }
     }
 
     /// Brings the index of all sessions' jobs up to date.

@@ -80,8 +80,8 @@ fn a_job_fires_while_nothing_runs() {
     let at = Clocked::new(SAYS_OK, "2026-03-01T11:58:30Z");
     let mut server = at.open();
     let session = server.create(&at.scratch, json!({"timezone": "europe/berlin"}));
-    let job = create(&mut server, &session, json!({"cron": "0  13 * * mon-sun"}));
-    assert_eq!(job["cron"], "0 13 * * mon-sun");
+    let job = create(&mut server, &session, json!({"cron": "0  13 * *\t*"}));
+    assert_eq!(job["cron"], "0 13 * * *");
     assert_eq!(job["timezone"], "Europe/Berlin");
     assert_eq!(job["nextFireAt"], "2026-03-01T13:00:00.000+01:00");
     let id = job["jobId"].as_str().unwrap().to_owned();
@@ -233,6 +233,8 @@ fn a_killed_server_neither_loses_nor_repeats_a_fire() {
     assert_eq!(server.event("cron/missed")["count"], 1);
     let completed = server.event_where("cron/changed", |params| params["change"] == "completed");
     assert_eq!(completed["job"]["prompt"], "later");
+    // What the model had said so far died with the server, so it hangs again.
+    server.request("turn/cancel", json!({"sessionId": session}));
     server.ended(started["turnId"].as_str().unwrap());
     drop(server);
     let mut server = at.open();

@@ -187,7 +187,7 @@ async fn what_can_be_told_beforehand_is_not_asked_about() {
         ..CronConfig::default()
     };
     let off = Bench::with(off);
-    let refused = off.create(json!({"cron": "x", "prompt": ""})).await;
+    let refused = off.create(json!({"cron": "x", "prompt": "x"})).await;
     assert!(refused.contains("switched off"), "{refused}");
     assert!(off.list().await.contains("switched off"));
     // The clock is looked at when it is made, not when it is asked about.

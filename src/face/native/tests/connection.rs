@@ -94,7 +94,7 @@ async fn every_method_is_served() {
             | Method::ModelList
             | Method::SessionList
             | Method::SessionDetach => Value::Null,
-            Method::SessionCreate => json!("invalid_params"),
+            Method::SessionCreate | Method::FileSearch => json!("invalid_params"),
             _ => json!("session_not_found"),
         };
         assert_eq!(*kind, expected, "{}: {reply}", method.name());
