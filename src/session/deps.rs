@@ -18,7 +18,7 @@ use crate::config::values::Config;
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
 use crate::kernel::fault::Fault;
-use crate::kernel::port::{AskHost, Publish};
+use crate::kernel::port::{AskHost, HostFs, Publish};
 use crate::kernel::time::Timestamp;
 use crate::media::pool::ImagePool;
 use crate::os::clock::Clock;
@@ -47,6 +47,8 @@ pub struct Deps {
     pub run_detached: bool,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
+    /// Text files as hosts hold them.
+    pub host_fs: Arc<dyn HostFs>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Ids.

@@ -25,6 +25,7 @@ use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::kernel::event::{DomainEvent, Stamped};
+use crate::kernel::fakes::FakeHostFs;
 use crate::kernel::port::Publish;
 use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
@@ -137,6 +138,7 @@ impl Home {
             publish: events.clone(),
             run_detached: detached == Detached::Run,
             asks: asks.clone(),
+            host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),
             shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),

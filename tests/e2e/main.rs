@@ -15,8 +15,10 @@
 mod support;
 
 mod acp_clients;
+mod contract;
 mod cron;
 mod files;
+mod host_files;
 mod hostile;
 mod input;
 mod media;
