@@ -19,6 +19,7 @@ use crate::face::native::NativeDeps;
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
+use crate::media::pool::ImagePool;
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::{Env, current_exe};
 use crate::os::fs;
@@ -181,6 +182,7 @@ impl App {
             supervisor: supervisor(config),
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
+            images: ImagePool::default(),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),

@@ -9,6 +9,7 @@ pub mod rpc;
 // Layer 2: storage and formats.
 pub mod config;
 pub mod http;
+pub mod media;
 pub mod path;
 pub mod schema;
 pub mod store;

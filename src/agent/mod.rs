@@ -5,6 +5,7 @@
 //! It knows no tool by name and no wire of a model. Its history is valid for a provider at every moment: a step's calls
 //! and results enter it together, so there is never a call without its result. Start with [`turn`].
 
+mod attachment;
 pub mod call;
 pub mod context;
 mod media;
@@ -39,7 +40,9 @@ use longshore_protocol::value::usage::Usage;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::attachment::Attachments;
 use self::context::Context;
+use self::media::LeftOut;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::port::{AskHost, EventSink};
 use crate::kernel::rule::Grant;
@@ -72,6 +75,8 @@ pub struct Agent {
     pub told: HashSet<WakeKey>,
     /// True once a command of the shell was started: its processes may outlive their calls.
     pub ran_commands: bool,
+    /// Images that no request holds.
+    left_out: LeftOut,
     /// The system prompt, rendered at the first turn of this process and byte-stable from then on.
     pub system: Option<Arc<str>>,
 }
@@ -121,6 +126,8 @@ pub struct TurnCx {
     pub approval_timeout: Option<std::time::Duration>,
     /// Where long outputs go.
     pub results_dir: PathBuf,
+    /// How attached images are made fit.
+    pub attachments: Attachments,
     /// What the system prompt says about the surroundings.
     pub surroundings: context::prompt::Surroundings,
     /// Where events go.
@@ -286,6 +293,7 @@ impl Agent {
             interrupted: false,
             told: HashSet::new(),
             ran_commands: false,
+            left_out: LeftOut::default(),
             system: None,
         }
     }

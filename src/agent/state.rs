@@ -243,13 +243,11 @@ impl Restore {
 
     fn input(&mut self, origin: Origin, input: &[ContentPart], wakes: &[WakeKey]) {
         self.agent.told.extend(wakes.iter().cloned());
-        // It was checked before it was recorded; what a newer check would refuse is left out rather than the session.
-        if let Ok(parts) = convert(input) {
-            self.agent.context.push(Message::User {
-                parts,
-                origin: message_origin(origin),
-            });
-        }
+        // Its images were made fit before it was recorded.
+        self.agent.context.push(Message::User {
+            parts: convert(input),
+            origin: message_origin(origin),
+        });
     }
 
     fn part(&mut self, part: Part, partial: bool) {

@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 use super::context::prompt::Surroundings;
 use super::state::{Open, Restore};
 use super::turn::{TurnInput, TurnOutcome};
-use super::{Agent, Board, Steers, TurnCx};
-use crate::config::values::LoopConfig;
+use super::{Agent, Attachments, Board, Steers, TurnCx};
+use crate::config::values::{ImageConfig, LoopConfig};
 use crate::kernel::access::Access;
 use crate::kernel::ask::{Ask, AskAnswer, AskOutcome};
 use crate::kernel::event::{DomainEvent, StateRecord};
@@ -40,6 +40,7 @@ use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, MessageOrigin, Part};
 use crate::kernel::port::{Ability, AskHost, AskKind, EventSink};
 use crate::kernel::rule::Subject;
+use crate::media::pool::ImagePool;
 use crate::os::clock::FakeClock;
 use crate::os::fs::Durability;
 use crate::path::{Workspace, WorkspaceOptions};
@@ -49,6 +50,7 @@ use crate::provider::scripted::{Script, ScriptedClient};
 use crate::provider::{DeltaStream, ModelClient, ModelRequest};
 use crate::tool::file::FileDeps;
 use crate::tool::file::edit::Edit;
+use crate::tool::file::media::ReadMediaFile;
 use crate::tool::file::read::Read;
 use crate::tool::file::write::Write;
 use crate::tool::registry::Registry;
@@ -90,6 +92,9 @@ impl Bench {
             search: Arc::default(),
             durability: Durability::Kernel,
             image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         Self {
             _dir: dir,
@@ -103,7 +108,8 @@ impl Bench {
             tools: vec![
                 Arc::new(Read::new(deps.clone())),
                 Arc::new(Write::new(deps.clone())),
-                Arc::new(Edit::new(deps)),
+                Arc::new(Edit::new(deps.clone())),
+                Arc::new(ReadMediaFile::new(deps)),
                 Arc::new(crate::tool::todo::TodoList::new()),
             ],
             limits: LoopConfig::default(),
@@ -147,6 +153,11 @@ impl Bench {
             auto_ask_denies: false,
             approval_timeout: None,
             results_dir: self.ws.join("../results"),
+            attachments: Attachments {
+                pool: ImagePool::default(),
+                max_edge_px: ImageConfig::default().max_edge_px,
+                dir: self.ws.join("../media"),
+            },
             surroundings: Surroundings {
                 home: None,
                 longshore_home: self.ws.join("../home"),
@@ -177,8 +188,7 @@ impl Bench {
     pub(crate) async fn run_unchecked(&mut self, cx: &TurnCx, text: &str) -> TurnOutcome {
         let input = TurnInput {
             origin: Origin::User,
-            shown: vec![ContentPart::Text { text: text.into() }],
-            parts: vec![Part::text(text)],
+            input: vec![ContentPart::Text { text: text.into() }],
             wakes: Vec::new(),
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));

@@ -10,8 +10,8 @@ use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReas
 use longshore_protocol::value::usage::Usage;
 
 use super::call::{BatchEnd, run_batch};
+use super::context::input::convert;
 use super::context::prompt;
-use super::media::LeftOut;
 use super::repeat::{Advice, Streak, Why};
 use super::step::{Answer, Whole};
 use super::{Agent, Steer, TurnCx};
@@ -27,9 +27,7 @@ pub struct TurnInput {
     /// Why.
     pub origin: Origin,
     /// As the host sent it.
-    pub shown: Vec<ContentPart>,
-    /// As the model sees it.
-    pub parts: Vec<Part>,
+    pub input: Vec<ContentPart>,
     /// What the model is told by it, where the engine begins the turn.
     pub wakes: Vec<WakeKey>,
 }
@@ -105,7 +103,7 @@ impl Agent {
                 return Err(max_steps(limit));
             }
             step += 1;
-            self.take_steers(cx)?;
+            self.take_steers(cx).await?;
             let whole = match self.request(cx, step, progress).await? {
                 Answer::Whole(whole) => whole,
                 Answer::Cancelled => return Ok(End::Cancelled),
@@ -127,10 +125,12 @@ impl Agent {
     async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
         let TurnInput {
             origin,
-            shown,
-            parts,
+            input,
             wakes,
         } = input;
+        self.left_out.begin_turn();
+        let shown = cx.attachments.admit(input, &cx.cancel).await;
+        let parts = convert(&shown);
         cx.sink.durable(
             &self.id,
             DomainEvent::TurnStarted {
@@ -167,14 +167,15 @@ impl Agent {
         Ok(())
     }
 
-    fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
+    async fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
         let mut wakes = Vec::new();
         for steer in cx.steers.take() {
             match steer {
                 Steer::Wake(wake) => wakes.push(wake),
                 Steer::Words(words) => {
                     self.take_wakes(cx, std::mem::take(&mut wakes))?;
-                    self.steered(cx, Origin::Steer, words, Vec::new())?;
+                    let shown = cx.attachments.admit(words, &cx.cancel).await;
+                    self.steered(cx, Origin::Steer, shown, Vec::new())?;
                 }
             }
         }
@@ -201,8 +202,7 @@ impl Agent {
         input: Vec<ContentPart>,
         wakes: Vec<WakeKey>,
     ) -> Result<(), Fault> {
-        // It was checked when it was taken in.
-        let parts = super::context::input::convert(&input)?;
+        let parts = convert(&input);
         cx.sink.durable(
             &self.id,
             DomainEvent::TurnSteered {
@@ -296,8 +296,6 @@ impl Agent {
 pub(super) struct Progress {
     /// Tokens, those of failed requests included.
     pub(super) usage: Usage,
-    /// Images its requests leave out.
-    pub(super) left_out: LeftOut,
     text: String,
     streak: Streak,
 }

@@ -72,6 +72,12 @@ impl Builder<'_> {
                 .models
                 .extend(model.map(|model| (alias.clone(), model)));
         }
+        if let Some(edge) = file.image.max_edge_px {
+            config.image.max_edge_px = edge.get();
+        }
+        if let Some(bytes) = file.image.read_byte_budget {
+            config.image.read_byte_budget = bytes.get();
+        }
         if let Some(steps) = file.turn.max_steps_per_turn {
             config.turn.max_steps_per_turn = steps;
         }

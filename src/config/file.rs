@@ -4,7 +4,7 @@
 //! longshore but have none yet are listed in [`super::known`].
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use longshore_protocol::value::session::Mode;
 use schemars::JsonSchema;
@@ -43,6 +43,8 @@ pub(super) struct FileConfig {
     pub(super) task: TaskFile,
     /// Writing files.
     pub(super) files: FilesFile,
+    /// Images for the model.
+    pub(super) image: ImageFile,
     /// The log.
     pub(super) log: LogFile,
 }
@@ -276,6 +278,16 @@ pub(super) struct TaskFile {
 pub(super) struct FilesFile {
     /// False to let the system decide when written files reach the disk.
     pub(super) fsync: Option<bool>,
+}
+
+/// Images for the model.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ImageFile {
+    /// Pixels of the longer edge that images are scaled down to; 2000 where absent.
+    pub(super) max_edge_px: Option<NonZeroU32>,
+    /// Bytes that an image read by a tool is brought down to; 262144 where absent.
+    pub(super) read_byte_budget: Option<NonZeroUsize>,
 }
 
 /// The log.

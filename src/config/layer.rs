@@ -13,7 +13,12 @@ use super::tree::{Node, Place, Tree, dotted, path};
 const ANY_KEY: &str = "LONGSHORE_CFG__";
 
 /// Variables with a name of their own, and the key each one sets.
-const VARIABLES: [(&str, [&str; 2]); 9] = [
+const VARIABLES: [(&str, [&str; 2]); 11] = [
+    ("LONGSHORE_IMAGE_MAX_EDGE_PX", ["image", "max_edge_px"]),
+    (
+        "LONGSHORE_IMAGE_READ_BYTE_BUDGET",
+        ["image", "read_byte_budget"],
+    ),
     ("LONGSHORE_LOG", ["log", "level"]),
     ("LONGSHORE_MAX_ATTEMPTS", ["loop", "max_attempts_per_step"]),
     ("LONGSHORE_MAX_RUNNING_TASKS", ["task", "max_running"]),

@@ -1115,3 +1115,48 @@ fn project_files_are_said_to_be_ignored() {
     );
     assert_eq!(warning.file.as_deref(), Some("/w/.longshore/config.toml"));
 }
+
+#[test]
+fn images() {
+    let defaults = file("").image;
+    assert_eq!(
+        (defaults.max_edge_px, defaults.read_byte_budget),
+        (2000, 262_144)
+    );
+    let given = Given {
+        file: "[image]\nmax_edge_px = 900\nread_byte_budget = 5000\n",
+        variables: &[("LONGSHORE_IMAGE_MAX_EDGE_PX", "800")],
+        ..Given::default()
+    };
+    let config = given.load();
+    says(&config, &[]);
+    assert_eq!(
+        (config.image.max_edge_px, config.image.read_byte_budget),
+        (800, 5000)
+    );
+    // What is no positive whole number has no effect, and the layer below holds.
+    for value in ["0", "-3", "1.5", "many"] {
+        let given = Given {
+            variables: &[
+                ("LONGSHORE_IMAGE_MAX_EDGE_PX", value),
+                ("LONGSHORE_IMAGE_READ_BYTE_BUDGET", value),
+            ],
+            ..Given {
+                file: given.file,
+                ..Given::default()
+            }
+        };
+        let config = given.load();
+        assert_eq!(
+            (config.image.max_edge_px, config.image.read_byte_budget),
+            (900, 5000)
+        );
+        let said = messages(&config);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said.iter()
+                .all(|message| message.contains("should be a whole number, 1 or more")),
+            "{said:?}"
+        );
+    }
+}

@@ -45,6 +45,8 @@ pub struct Config {
     pub task: TaskConfig,
     /// `[files] fsync`.
     pub files_fsync: bool,
+    /// `[image]`.
+    pub image: ImageConfig,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
@@ -213,6 +215,15 @@ pub struct TaskConfig {
     pub session_log_budget: u64,
 }
 
+/// `[image]`: how large images for the model may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// Pixels of the longer edge.
+    pub max_edge_px: u32,
+    /// Bytes of an image that a tool reads.
+    pub read_byte_budget: usize,
+}
+
 /// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
 /// does so by mistake.
 pub const OUTPUT_KILL_BYTES: u64 = 1 << 30;
@@ -235,6 +246,7 @@ impl Default for Config {
             shell: ShellConfig::default(),
             task: TaskConfig::default(),
             files_fsync: true,
+            image: ImageConfig::default(),
             log_level: None,
             script: None,
             script_trace: None,
@@ -271,6 +283,15 @@ impl Default for PermissionConfig {
             auto_ask_denies: false,
             approval_timeout: Some(limits::APPROVAL_TIMEOUT),
             detached_wait: limits::DETACHED_WAIT,
+        }
+    }
+}
+
+impl Default for ImageConfig {
+    fn default() -> Self {
+        Self {
+            max_edge_px: limits::IMAGE_EDGE,
+            read_byte_budget: limits::IMAGE_READ_BYTES,
         }
     }
 }

@@ -107,8 +107,26 @@ pub const OUTPUT_PREVIEW_CHARS: usize = 2000;
 pub const DISPLAY_BYTES: usize = 64 << 10;
 /// A resource's text in a prompt.
 pub const RESOURCE_TEXT_BYTES: usize = 256 << 10;
-/// Images are passed unscaled up to this size.
+/// The largest image that is ever sent to a model: 5 MiB in base64, which every provider takes.
 pub const IMAGE_BYTES: usize = 3_932_160;
+/// An image a tool reads is made to fit into this, unless the configuration says otherwise.
+pub const IMAGE_READ_BYTES: usize = 262_144;
+/// The longer edge images are made to fit, in pixels, unless the configuration says otherwise.
+pub const IMAGE_EDGE: u32 = 2000;
+/// The longer edge of an image that is sent as it is on request, in pixels: what every provider takes.
+pub const IMAGE_FULL_EDGE: u32 = 8000;
+/// The largest image or video file that is looked at.
+pub const MEDIA_FILE_BYTES: u64 = 100 << 20;
+/// The largest image file that is decoded.
+pub const IMAGE_DECODE_INPUT_BYTES: usize = 64 << 20;
+/// The most pixels of an image that is decoded.
+pub const IMAGE_PIXELS: u64 = 100_000_000;
+/// Memory that all images being decoded may take together.
+pub const IMAGE_DECODE_BYTES: u64 = 512 << 20;
+/// Images of the process that are decoded at once.
+pub const IMAGE_DECODES: usize = 2;
+/// Originals of a session's images; the oldest go first.
+pub const MEDIA_KEPT_BYTES: u64 = 1 << 30;
 
 /// Values above this size stand in a journal as a reference to a blob.
 pub const JOURNAL_INLINE_BYTES: usize = 64 << 10;

@@ -2,6 +2,9 @@
 //!
 //! The list is fixed except for two lists of the user's own; neither a model nor a project can change it.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -99,35 +102,39 @@ impl SensitiveFiles {
 
     /// Says where the home and longshore's own files are; both hold secrets at fixed places.
     pub(super) fn set_places(&mut self, home: Option<&Path>, longshore_home: Option<&Path>) {
-        self.home = home.map(normal);
-        self.credential_store = longshore_home.map(|dir| normal(&dir.join("credentials")));
+        self.home = home.map(|home| normal(home).into_owned());
+        self.credential_store =
+            longshore_home.map(|dir| normal(&dir.join("credentials")).into_owned());
     }
 
     /// Whether this path, absolute and folded, is protected.
+    ///
+    /// Searches ask this for every file of a tree, so what is no secret has to be told quickly.
     pub fn covers(&self, path: &Path) -> bool {
-        let path = normal(path);
-        if self.allow.matches(&path) {
+        let path = &*normal(path);
+        if self.allow.matches(path) {
             return false;
         }
+        // What is normal is text.
         let name = path
             .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
+            .and_then(|name| name.to_str())
             .unwrap_or_default();
-        if HARMLESS.contains(&name.as_str()) {
+        if HARMLESS.contains(&name) {
             return false;
         }
-        self.extra.matches(&path)
-            || secret_name(&name)
-            || in_cloud_dir(&path)
-            || in_process_dir(&path)
+        self.extra.matches(path)
+            || secret_name(name)
+            || in_cloud_dir(path)
+            || in_process_dir(path)
             || self
                 .credential_store
                 .as_deref()
-                .is_some_and(|store| path.starts_with(store))
+                .is_some_and(|store| below(path, store).is_some())
             || self
                 .home
                 .as_deref()
-                .is_some_and(|home| home_secret(&path, home, &name))
+                .is_some_and(|home| home_secret(path, home, name))
     }
 }
 
@@ -179,12 +186,33 @@ impl UserGlobs {
 }
 
 /// Composed and lower-cased: a name that a case-insensitive or decomposing file system takes for the same is the same.
-fn normal(path: &Path) -> PathBuf {
-    path.to_string_lossy()
+fn normal(path: &Path) -> Cow<'_, Path> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes
+        .iter()
+        .all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase())
+    {
+        return path.into();
+    }
+    let normal: String = path
+        .to_string_lossy()
         .nfc()
         .flat_map(char::to_lowercase)
-        .collect::<String>()
-        .into()
+        .collect();
+    PathBuf::from(normal).into()
+}
+
+/// As `strip_prefix`, for two paths without `.`, `..` and double slashes; it compares them whole.
+fn below<'p>(path: &'p Path, dir: &Path) -> Option<&'p Path> {
+    let dir = dir.as_os_str().as_bytes();
+    // The root itself ends in a slash.
+    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
+    let rest = path.as_os_str().as_bytes().strip_prefix(dir)?;
+    match rest {
+        [] => Some(Path::new("")),
+        [b'/', rest @ ..] => Some(Path::new(OsStr::from_bytes(rest))),
+        _ => None,
+    }
 }
 
 fn secret_name(name: &str) -> bool {
@@ -199,6 +227,9 @@ fn secret_name(name: &str) -> bool {
 }
 
 fn in_cloud_dir(path: &Path) -> bool {
+    if memchr::memmem::find(path.as_os_str().as_bytes(), b"/credentials").is_none() {
+        return false;
+    }
     let names: Vec<_> = path.iter().collect();
     names.windows(2).any(|pair| {
         matches!(pair, [dir, entry] if CLOUD_DIRS.iter().any(|cloud| dir == cloud) && *entry == "credentials")
@@ -207,7 +238,7 @@ fn in_cloud_dir(path: &Path) -> bool {
 
 /// The environment and memory of processes. Everything of our own, since it changes with whoever looks.
 fn in_process_dir(path: &Path) -> bool {
-    let Ok(rest) = path.strip_prefix("/proc") else {
+    let Some(rest) = below(path, Path::new("/proc")) else {
         return false;
     };
     rest.starts_with("self")
@@ -218,9 +249,12 @@ fn in_process_dir(path: &Path) -> bool {
 }
 
 fn home_secret(path: &Path, home: &Path, name: &str) -> bool {
-    let Ok(rest) = path.strip_prefix(home) else {
+    let Some(rest) = below(path, home) else {
         return false;
     };
+    if !rest.as_os_str().as_bytes().starts_with(b".") {
+        return false;
+    }
     if let Ok(in_ssh) = rest.strip_prefix(".ssh") {
         let is_public = name == "config"
             || name == "known_hosts"

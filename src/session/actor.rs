@@ -328,15 +328,14 @@ impl Actor {
             .deps
             .asks
             .ability(&self.session.session_id, AskKind::Question);
+        let takes = |input: &str| {
+            let capabilities = model.iter().flat_map(|model| &model.info().capabilities);
+            capabilities.into_iter().any(|can| can == input)
+        };
         Abilities {
             can_ask: !self.session.unattended && ability == Ability::Able,
-            image_input: model.is_some_and(|model| {
-                model
-                    .info()
-                    .capabilities
-                    .iter()
-                    .any(|can| can == "image_in")
-            }),
+            image_input: takes("image_in"),
+            video_input: takes("video_in"),
         }
     }
 

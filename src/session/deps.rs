@@ -18,6 +18,7 @@ use crate::config::values::Config;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{AskHost, Publish};
 use crate::kernel::time::Timestamp;
+use crate::media::pool::ImagePool;
 use crate::os::clock::Clock;
 use crate::os::env::Env;
 use crate::os::fs::Durability;
@@ -62,6 +63,8 @@ pub struct Deps {
     pub file_locks: Arc<FileLocks>,
     /// One for the process: all searches share its threads.
     pub search: Arc<SearchPool>,
+    /// One for the process: all images are decoded in it.
+    pub images: ImagePool,
     /// Owns every task of every session.
     pub tasks: TaskTracker,
     /// Turns running now.

@@ -9,6 +9,7 @@ pub mod actor;
 pub mod command;
 pub mod create;
 pub mod deps;
+pub mod files;
 mod index;
 pub mod journal;
 pub mod lifecycle;

@@ -23,6 +23,8 @@ pub struct Abilities {
     pub can_ask: bool,
     /// The model takes images.
     pub image_input: bool,
+    /// The model takes video.
+    pub video_input: bool,
 }
 
 /// Paths, tools and rules of one session.
@@ -48,26 +50,9 @@ impl Workplace {
         tasks: Tasks,
     ) -> Self {
         let config = &deps.config;
-        let mut warnings = Vec::new();
-        let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
-            &config.sensitive_extra,
-            &config.sensitive_allow,
-            deps.env.home_dir().as_deref(),
-        );
-        for bad in bad_globs {
-            let message = format!(
-                "the sensitive-file pattern {} has no effect: {}",
-                bad.glob, bad.reason
-            );
-            warnings.push(Warning::new("config", message));
-        }
-        let workspace = Arc::new(Workspace::open(WorkspaceOptions {
-            cwd: PathBuf::from(&session.cwd),
-            additional_dirs: session.additional_dirs.iter().map(PathBuf::from).collect(),
-            home: deps.env.home_dir(),
-            longshore_home: Some(deps.home.clone()),
-            sensitive,
-        }));
+        let dirs = session.additional_dirs.iter().map(PathBuf::from).collect();
+        let (workspace, mut warnings) = workspace(deps, PathBuf::from(&session.cwd), dirs);
+        let workspace = Arc::new(workspace);
         let anchors = Anchors::new(&workspace.cwd, workspace.real_cwd(), deps.env.home_dir());
         let (rules, bad_rules) = RuleSet::compile(&config.permission.rules, &anchors);
         warnings.extend(bad_rules);
@@ -88,6 +73,9 @@ impl Workplace {
                 Durability::Kernel
             },
             image_input: false,
+            video_input: false,
+            images: deps.images.clone(),
+            image: config.image,
             search: deps.search.clone(),
         };
         let tool_deps = ToolDeps {
@@ -115,6 +103,7 @@ impl Workplace {
                 let mut deps = self.deps.clone();
                 deps.can_ask = abilities.can_ask;
                 deps.file.image_input = abilities.image_input;
+                deps.file.video_input = abilities.video_input;
                 let tools = Arc::new(Registry::new(catalog::tools(&deps, AgentSort::Main)));
                 *made = Some((abilities, tools.clone()));
                 tools
@@ -134,6 +123,36 @@ impl Workplace {
             })
             .collect()
     }
+}
+
+/// Paths anchored at a directory, with the user's settings, and what of those could not be used. Blocking.
+pub(super) fn workspace(
+    deps: &Deps,
+    cwd: PathBuf,
+    additional_dirs: Vec<PathBuf>,
+) -> (Workspace, Vec<Warning>) {
+    let config = &deps.config;
+    let home = deps.env.home_dir();
+    let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
+        &config.sensitive_extra,
+        &config.sensitive_allow,
+        home.as_deref(),
+    );
+    let warnings = bad_globs.into_iter().map(|bad| {
+        let message = format!(
+            "the sensitive-file pattern {} has no effect: {}",
+            bad.glob, bad.reason
+        );
+        Warning::new("config", message)
+    });
+    let workspace = Workspace::open(WorkspaceOptions {
+        cwd,
+        additional_dirs,
+        home,
+        longshore_home: Some(deps.home.clone()),
+        sensitive,
+    });
+    (workspace, warnings.collect())
 }
 
 /// The nearest directory with a `.git`, else the directory itself.

@@ -127,6 +127,7 @@ impl Home {
             config: Arc::new(config),
             file_locks: Arc::default(),
             search: Arc::default(),
+            images: crate::media::pool::ImagePool::default(),
             tasks: TaskTracker::new(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),

@@ -20,9 +20,9 @@ use super::actor::{Actor, answer};
 use super::command::{Command, Gate, Reply, Started, TurnEnd};
 use super::journal::write::Journal;
 use super::{past, resume, store};
-use crate::agent::context::input::convert;
+use crate::agent::context::input::check;
 use crate::agent::turn::{TurnInput, TurnOutcome};
-use crate::agent::{Agent, Steer, Steers, TurnCx};
+use crate::agent::{Agent, Attachments, Steer, Steers, TurnCx};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventSink;
@@ -136,7 +136,7 @@ impl Actor {
         input: Vec<ContentPart>,
         when_busy: WhenBusy,
     ) -> Result<Started, Fault> {
-        convert(&input)?;
+        check(&input)?;
         self.check_open()?;
         let Some(running) = &self.turns.running else {
             return self.start_now(input, Origin::User).await;
@@ -165,7 +165,7 @@ impl Actor {
         input: Vec<ContentPart>,
         when_idle: WhenIdle,
     ) -> Result<Started, Fault> {
-        convert(&input)?;
+        check(&input)?;
         self.check_open()?;
         match (&self.turns.running, when_idle) {
             (Some(_), _) => self.start(input, WhenBusy::Steer).await,
@@ -354,7 +354,6 @@ impl Actor {
             // What was steered into a cancelled turn comes before what is said next.
             input.splice(0..0, self.turns.carried.iter().cloned());
         }
-        let parts = convert(&input)?;
         let Some(mut agent) = self.agent.take() else {
             return Err(Fault::new(
                 ErrorKind::InternalError,
@@ -394,6 +393,11 @@ impl Actor {
             auto_ask_denies: self.deps.config.permission.auto_ask_denies,
             approval_timeout: self.deps.config.permission.approval_timeout,
             results_dir: self.dir.join("tool-results"),
+            attachments: Attachments {
+                pool: self.deps.images.clone(),
+                max_edge_px: self.deps.config.image.max_edge_px,
+                dir: self.dir.join("media"),
+            },
             surroundings: self.deps.surroundings(),
             sink: self.journal.clone(),
             asks: self.deps.asks.clone(),
@@ -420,8 +424,7 @@ impl Actor {
             journal.live(&AgentId::main(), status);
             let input = TurnInput {
                 origin,
-                shown: input,
-                parts,
+                input,
                 wakes: keys,
             };
             let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;

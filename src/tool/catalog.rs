@@ -11,6 +11,7 @@ use super::file::FileDeps;
 use super::file::edit::Edit;
 use super::file::glob::Glob;
 use super::file::grep::Grep;
+use super::file::media::ReadMediaFile;
 use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::{Bash, Shell};
@@ -102,6 +103,12 @@ pub const TABLE: &[Row] = &[
         make: |deps| Arc::new(Grep::new(deps.file.clone())),
     },
     Row {
+        name: ReadMediaFile::NAME,
+        agents: Agents::All,
+        when: |deps| deps.file.image_input,
+        make: |deps| Arc::new(ReadMediaFile::new(deps.file.clone())),
+    },
+    Row {
         name: Bash::NAME,
         agents: Agents::Working,
         when: always,
@@ -154,7 +161,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::values::{ShellConfig, TaskConfig};
+    use crate::config::values::{ImageConfig, ShellConfig, TaskConfig};
+    use crate::media::pool::ImagePool;
     use crate::os::env::Env;
     use crate::os::fs::Durability;
     use crate::schema::Validator;
@@ -165,7 +173,10 @@ mod tests {
             locks: Arc::default(),
             search: Arc::default(),
             durability: Durability::Kernel,
-            image_input: false,
+            image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         let shell = Shell::new(
             &Env::default(),
@@ -204,7 +215,10 @@ mod tests {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
             assert!(
-                spec.description.len() > 40 && !spec.description.contains("{images}"),
+                spec.description.len() > 40
+                    && !["{images}", "{video}", "{edge}", "{budget}"]
+                        .iter()
+                        .any(|unfilled| spec.description.contains(unfilled)),
                 "{}",
                 spec.name
             );

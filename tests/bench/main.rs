@@ -15,6 +15,7 @@ mod figures;
 mod files;
 mod mock;
 mod rows;
+mod search;
 mod server;
 mod shell;
 mod table;
@@ -45,6 +46,7 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    search::measure(size, &mut table);
     files::measure(size, &mut table);
     shell::measure(size, &mut table);
     match size {

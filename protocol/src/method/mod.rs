@@ -1,6 +1,7 @@
 //! THE table of methods: what a host asks of a server.
 
 pub mod ask;
+pub mod file;
 pub mod host;
 pub mod session;
 pub mod turn;
@@ -66,7 +67,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, host, session, turn};
+            use super::{ask, file, host, session, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -123,6 +124,8 @@ methods! {
     ToolList => "tool/list" { params: turn::ToolListParams, result: turn::ToolListResult, scope: Session, since: 1 },
     /// Gets the checklist.
     TodoGet => "todo/get" { params: turn::TodoGetParams, result: turn::TodoGetResult, scope: Session, since: 1 },
+    /// Finds files and directories by what was typed of their names.
+    FileSearch => "file/search" { params: file::SearchParams, result: file::SearchResult, scope: Server, since: 1 },
     /// Lists open approvals.
     ApprovalList => "approval/list" { params: ask::ListParams, result: ask::ApprovalListResult, scope: Session, since: 1 },
     /// Answers an approval out of band.

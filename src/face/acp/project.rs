@@ -588,9 +588,9 @@ fn chunks(mut words: &str, message: &str) -> impl Iterator<Item = ContentChunk> 
 fn user_chunks(input: &[ContentPart], message: &str) -> Vec<SessionUpdate> {
     let blocks = input.iter().map(|part| match part {
         ContentPart::Text { text } => ContentBlock::from(text.as_str()),
-        ContentPart::Image { data, mime_type } => {
-            ContentBlock::Image(ImageContent::new(data.clone(), mime_type.clone()))
-        }
+        ContentPart::Image {
+            data, mime_type, ..
+        } => ContentBlock::Image(ImageContent::new(data.clone(), mime_type.clone())),
         ContentPart::Resource {
             uri,
             text,

@@ -442,6 +442,7 @@ fn inputs_of_every_kind_are_shown() {
         ContentPart::Image {
             data: "aGk=".into(),
             mime_type: "image/png".into(),
+            original: None,
         },
         ContentPart::Resource {
             uri: "file:///a".into(),

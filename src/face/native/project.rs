@@ -468,6 +468,7 @@ fn content(part: &Part) -> Option<ContentPart> {
         Part::Image { mime, data } => Some(ContentPart::Image {
             data: data.to_string(),
             mime_type: mime.to_string(),
+            original: None,
         }),
         Part::Thinking(_) => None,
     }

@@ -8,6 +8,7 @@
 
 mod append;
 mod create;
+mod dir_reader;
 mod disk;
 mod error;
 mod in_place;
@@ -23,6 +24,7 @@ pub use create::{
     remove_empty_dir, remove_file, remove_file_if_present, remove_tree, rename, sync_dir,
     sync_parent, write_private,
 };
+pub use dir_reader::{DirReader, OpenedFile, is_gone};
 pub use disk::{Disk, Fault, FaultyDisk, Op, RealDisk, write_all};
 pub use error::{FsError, NotRegular};
 pub use meta::{

@@ -4,7 +4,7 @@ use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::{
     ApprovalOption, ApprovalReason, ApprovalRequest, AskResolution, OptionId,
 };
-use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::content::{ContentPart, ImageOriginal};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
@@ -31,6 +31,20 @@ fn input() -> Vec<ContentPart> {
         ContentPart::Image {
             data: "AAAA".into(),
             mime_type: "image/png".into(),
+            original: None,
+        },
+        ContentPart::Image {
+            data: "AAAA".into(),
+            mime_type: "image/png".into(),
+            original: Some(Box::new(ImageOriginal {
+                mime_type: "image/webp".into(),
+                width: 9,
+                height: 8,
+                bytes: 7,
+                shown_width: 6,
+                shown_height: 5,
+                path: Some("/p".into()),
+            })),
         },
         ContentPart::Resource {
             uri: "u".into(),

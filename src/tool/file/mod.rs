@@ -7,6 +7,7 @@
 //! opened, and must still lead where it led when the call was judged; files are changed whole or not at all; protected
 //! files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
 
+mod convert_hint;
 mod diagnose;
 mod diff;
 pub mod edit;
@@ -14,6 +15,8 @@ mod freshness;
 pub mod glob;
 pub mod grep;
 mod locks;
+pub mod media;
+pub mod mention;
 pub mod read;
 mod search;
 mod splice;
@@ -28,6 +31,8 @@ pub use search::SearchPool;
 
 use std::sync::Arc;
 
+use crate::config::values::ImageConfig;
+use crate::media::pool::ImagePool;
 use crate::os::fs::Durability;
 use crate::path::PathError;
 use crate::tool::Refusal;
@@ -45,6 +50,12 @@ pub struct FileDeps {
     pub durability: Durability,
     /// The model takes images.
     pub image_input: bool,
+    /// The model takes video; no connection to one carries any yet.
+    pub video_input: bool,
+    /// One for the process: all images are decoded in it.
+    pub images: ImagePool,
+    /// How large images may be.
+    pub image: ImageConfig,
 }
 
 impl From<PathError> for Refusal {

@@ -35,7 +35,7 @@ pub(super) struct Content {
 }
 
 /// Why nothing was done, for the model.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failed {
     /// Full sentences: what happened and what to try.
     pub message: String,

@@ -17,8 +17,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{FileDeps, Freshness};
+use crate::config::values::ImageConfig;
 use crate::kernel::access::RealAccess;
 use crate::kernel::message::Part;
+use crate::media::pool::ImagePool;
 use crate::os::fs::Durability;
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::schema::Validator;
@@ -56,6 +58,9 @@ impl Bench {
             search: Arc::default(),
             durability: Durability::Kernel,
             image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         Self {
             _dir: dir,

@@ -158,6 +158,7 @@ impl Agent {
             env,
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
+            images: crate::media::pool::ImagePool::default(),
             tasks: TaskTracker::new(),
             running: Arc::new(Running::default()),
             loaded: Loads::default(),

@@ -73,6 +73,7 @@ impl Server {
             env,
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
+            images: crate::media::pool::ImagePool::default(),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
