@@ -128,6 +128,7 @@ impl Bench {
             agent: "main".into(),
             workspace: Arc::new(Workspace::of_dir(&self.ws)),
             todos: Arc::default(),
+            host_files: None,
         };
         bash.resolve(args, &cx)
     }
