@@ -173,6 +173,7 @@ impl App {
             // A server that a host spawned does nothing of its own once nobody watches.
             run_detached: config.session.run_detached.unwrap_or(false),
             asks: hub.clone(),
+            host_fs: hub.clone(),
             clock: clock.clone(),
             ids: RandomIds::shared(),
             env: env.clone(),

@@ -44,7 +44,7 @@ pub use self::attachment::Attachments;
 use self::context::Context;
 use self::media::LeftOut;
 use crate::kernel::event::DomainEvent;
-use crate::kernel::port::{AskHost, EventSink};
+use crate::kernel::port::{AskHost, EventSink, HostFs};
 use crate::kernel::rule::Grant;
 use crate::kernel::wake::{Wake, WakeKey};
 use crate::os::clock::Clock;
@@ -134,6 +134,8 @@ pub struct TurnCx {
     pub sink: Arc<dyn EventSink>,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
+    /// Text files as hosts hold them.
+    pub host_fs: Arc<dyn HostFs>,
     /// What is waited for.
     pub board: Arc<Board>,
     /// Time.

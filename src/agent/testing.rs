@@ -36,6 +36,7 @@ use crate::config::values::{ImageConfig, LoopConfig};
 use crate::kernel::access::Access;
 use crate::kernel::ask::{Ask, AskAnswer, AskOutcome};
 use crate::kernel::event::{DomainEvent, StateRecord};
+use crate::kernel::fakes::FakeHostFs;
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, MessageOrigin, Part};
 use crate::kernel::port::{Ability, AskHost, AskKind, EventSink};
@@ -66,6 +67,7 @@ pub(crate) struct Bench {
     pub(crate) agent: Agent,
     pub(crate) sink: Arc<Recorder>,
     pub(crate) asks: Arc<FakeAsks>,
+    pub(crate) host_fs: Arc<FakeHostFs>,
     pub(crate) model: Arc<Spy>,
     pub(crate) mode: watch::Sender<Mode>,
     pub(crate) board: Arc<Board>,
@@ -102,6 +104,7 @@ impl Bench {
             agent: Agent::new("s".into()),
             sink: Arc::default(),
             asks: Arc::default(),
+            host_fs: Arc::default(),
             model: Arc::new(Spy::new(script)),
             mode: watch::Sender::new(Mode::Yolo),
             board: Arc::default(),
@@ -166,6 +169,7 @@ impl Bench {
             },
             sink: self.sink.clone(),
             asks: self.asks.clone(),
+            host_fs: self.host_fs.clone(),
             board: self.board.clone(),
             clock: Arc::new(FakeClock::default()),
         }

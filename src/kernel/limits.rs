@@ -140,6 +140,14 @@ pub const APPROVAL_TIMEOUT: Duration = Duration::from_secs(86_400);
 /// How long an ask waits while no host that can answer is attached.
 pub const DETACHED_WAIT: Duration = Duration::from_secs(1800);
 
+/// How long a host may take to give the text of a file; then the disk is read.
+pub const HOST_READ: Duration = Duration::from_secs(10);
+/// How long a host may take to take the new text of a file. Some clients never answer for a file that does not exist.
+pub const HOST_WRITE: Duration = Duration::from_secs(15);
+/// Files above this size are not asked of hosts: no editor holds such a buffer well, and the text travels as one
+/// message.
+pub const HOST_TEXT_BYTES: u64 = 10 << 20;
+
 /// One AGENTS.md file in the system prompt.
 pub const AGENTS_FILE_BYTES: usize = 256 << 10;
 /// All AGENTS.md files together.

@@ -6,7 +6,10 @@
 pub mod access;
 pub mod ask;
 pub mod event;
+#[cfg(test)]
+pub(crate) mod fakes;
 pub mod fault;
+pub mod host_fs;
 pub mod limits;
 pub mod message;
 pub mod port;

@@ -16,7 +16,7 @@ use crate::agent::context::prompt::Surroundings;
 use crate::background::{TaskLimits, TaskSink, TaskSlots, Tasks, TasksParts};
 use crate::config::values::Config;
 use crate::kernel::fault::Fault;
-use crate::kernel::port::{AskHost, Publish};
+use crate::kernel::port::{AskHost, HostFs, Publish};
 use crate::kernel::time::Timestamp;
 use crate::media::pool::ImagePool;
 use crate::os::clock::Clock;
@@ -45,6 +45,8 @@ pub struct Deps {
     pub run_detached: bool,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
+    /// Text files as hosts hold them.
+    pub host_fs: Arc<dyn HostFs>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Ids.

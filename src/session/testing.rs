@@ -23,6 +23,7 @@ use crate::background::TaskSlots;
 use crate::config::values::Config;
 use crate::http::Http;
 use crate::kernel::event::{DomainEvent, Stamped};
+use crate::kernel::fakes::FakeHostFs;
 use crate::kernel::port::Publish;
 use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
@@ -117,6 +118,7 @@ impl Home {
             publish: events.clone(),
             run_detached: false,
             asks: asks.clone(),
+            host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),
             shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),

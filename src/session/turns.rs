@@ -401,6 +401,7 @@ impl Actor {
             surroundings: self.deps.surroundings(),
             sink: self.journal.clone(),
             asks: self.deps.asks.clone(),
+            host_fs: self.deps.host_fs.clone(),
             board: self.board.clone(),
             clock: self.deps.clock.clone(),
         };

@@ -115,6 +115,7 @@ impl Bench {
             agent: "main".into(),
             workspace: Arc::new(Workspace::of_dir(self.dir.path())),
             todos: Arc::default(),
+            host_files: None,
         };
         let call = self.bash.resolve(args, &cx);
         let call = call.unwrap_or_else(|refusal| panic!("{}", refusal.message));

@@ -15,7 +15,9 @@
 mod support;
 
 mod acp_clients;
+mod contract;
 mod files;
+mod host_files;
 mod hostile;
 mod input;
 mod media;

@@ -7,11 +7,16 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kernel::event::CallOrigin;
+use crate::kernel::host_fs::FsAbilities;
 use crate::kernel::message::Part;
 
 const NOTICES: Caps = Caps {
     notices: true,
     forms: false,
+    fs: FsAbilities {
+        read: false,
+        write: false,
+    },
 };
 
 fn session() -> Session {

@@ -1,5 +1,8 @@
 //! Edit: exact replacement in one file.
 
+#[path = "edit_held.rs"]
+mod held;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::buffer::Buffers;
 use super::freshness::Known;
 use super::splice::{self, Replacement, Spliced};
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
@@ -77,6 +81,7 @@ impl Tool for Edit {
         let job = Arc::new(EditJob {
             args,
             deps: self.deps.clone(),
+            buffers: Buffers::of(cx),
         });
         Ok(Call {
             accesses: vec![Access::read_write(&path)],
@@ -92,6 +97,7 @@ impl Tool for Edit {
 struct EditJob {
     args: EditArgs,
     deps: FileDeps,
+    buffers: Buffers,
 }
 
 impl EditJob {
@@ -99,22 +105,25 @@ impl EditJob {
         Box::new(move |accesses: Vec<RealAccess>| {
             async move {
                 let target = target::of_call(&accesses, &self.args.path)?;
-                blocking::run(move || Some(self.draw(&target))).await
+                if let Some(drawn) = self.draw_held(&target).await {
+                    return Some(drawn);
+                }
+                blocking::run(move || match read(&target) {
+                    Ok(content) => Some(self.draw(&target, &content.bytes)),
+                    Err(failed) => Some(failed.into()),
+                })
+                .await
             }
             .boxed()
         })
     }
 
     /// The change as it would be made now.
-    fn draw(&self, target: &Target) -> Display {
-        let drawn = read(target).and_then(|content| {
-            let spliced = self.splice(target, &content)?;
-            Ok(diff::of_edit(target.declared(), &spliced))
-        });
-        drawn.unwrap_or_else(|failed| Display::Error {
-            message: failed.message,
-            code: None,
-        })
+    fn draw(&self, target: &Target, before: &[u8]) -> Display {
+        match self.splice(target, before) {
+            Ok(spliced) => diff::of_edit(target.declared(), &spliced),
+            Err(failed) => failed.into(),
+        }
     }
 
     fn execute(self: Arc<Self>) -> Execute {
@@ -123,6 +132,9 @@ impl EditJob {
                 let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
                     return target::no_access().into();
                 };
+                if let Some(outcome) = self.edit_held(&cx).await {
+                    return outcome;
+                }
                 let lock = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => return target::cancelled().into(),
@@ -159,14 +171,8 @@ impl EditJob {
         target.check_unmoved()?;
         let content = read(target)?;
         let known = target.known(freshness, &content);
-        if self.args.replace_all && known == Known::Changed {
-            return Err(Failed::new(format!(
-                "{} was changed since you last read it, so replace_all may hit text you have not seen; nothing was \
-                 changed. Read it again first.",
-                target.shown
-            )));
-        }
-        let spliced = self.splice(target, &content)?;
+        self.check_known(target, known)?;
+        let spliced = self.splice(target, &content.bytes)?;
         target::check_cancel(cancel)?;
         let options = ReplaceOptions {
             expect: Expect::Same(content.stamp),
@@ -186,7 +192,19 @@ impl EditJob {
         Ok(Ok(outcome(target, &spliced, known)))
     }
 
-    fn splice<'c>(&self, target: &Target, content: &'c Content) -> Result<Spliced<'c>, Failed> {
+    /// What was not seen is not replaced at every place.
+    fn check_known(&self, target: &Target, known: Known) -> Result<(), Failed> {
+        if self.args.replace_all && known == Known::Changed {
+            return Err(Failed::new(format!(
+                "{} was changed since you last read it, so replace_all may hit text you have not seen; nothing was \
+                 changed. Read it again first.",
+                target.shown
+            )));
+        }
+        Ok(())
+    }
+
+    fn splice<'c>(&self, target: &Target, before: &'c [u8]) -> Result<Spliced<'c>, Failed> {
         let EditArgs {
             old_string: old,
             new_string: new,
@@ -194,7 +212,7 @@ impl EditJob {
             ..
         } = &self.args;
         splice::splice(
-            &content.bytes,
+            before,
             Replacement {
                 old,
                 new,

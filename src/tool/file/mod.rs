@@ -1,12 +1,14 @@
 //! File tools: read, write, edit and search, on the disk of this machine.
 //!
 //! Each tool has a file of its own beside the text the model reads about it. They share how text is seen ([`text`]),
-//! what an agent has seen ([`Freshness`]), who may write right now ([`FileLocks`]) and how a change is drawn ([`diff`]).
+//! what an agent has seen ([`Freshness`]), who may write right now ([`FileLocks`]), what a host holds that is not on the
+//! disk ([`buffer`]) and how a change is drawn ([`diff`]).
 //!
 //! Invariants: nothing is written that the cancel came before; a path is looked at again just before its file is
 //! opened, and must still lead where it led when the call was judged; files are changed whole or not at all; protected
 //! files are never opened. Work on the disk runs on blocking threads, a job at a time. Start with [`edit`].
 
+mod buffer;
 mod convert_hint;
 mod diagnose;
 mod diff;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::FileDeps;
+use super::buffer::{self, Buffer, Buffers, Held, Look};
 use super::target::{self, Failed, Target, io_reason};
 use super::text::check::NotText;
 use super::text::encoding::{self, Encoding, Text, Unreadable};
@@ -117,6 +118,7 @@ impl Tool for Read {
             execute: ReadJob {
                 args,
                 deps: self.deps.clone(),
+                buffers: Buffers::of(cx),
             }
             .execute(),
         })
@@ -126,6 +128,16 @@ impl Tool for Read {
 struct ReadJob {
     args: ReadArgs,
     deps: FileDeps,
+    buffers: Buffers,
+}
+
+/// Where a text comes from.
+enum Origin {
+    Host(Held),
+    /// With what the model has to be told about it.
+    Disk {
+        more: Option<String>,
+    },
 }
 
 impl ReadJob {
@@ -135,11 +147,55 @@ impl ReadJob {
                 let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
                     return target::no_access().into();
                 };
-                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(Outcome::from))
-                    .await
+                let origin = match self.origin(&target, &cx.cancel).await {
+                    Ok(origin) => origin,
+                    Err(failed) => return failed.into(),
+                };
+                blocking::run(move || {
+                    let (read, more) = match origin {
+                        Origin::Host(held) => {
+                            let more = held.is_unsaved().then(|| buffer::UNSAVED.to_owned());
+                            (self.read_held(&target, &held, &cx.cancel), more)
+                        }
+                        Origin::Disk { more } => (self.read(&target, &cx.cancel), more),
+                    };
+                    let mut outcome = read.unwrap_or_else(Outcome::from);
+                    if let Some(more) = more {
+                        outcome.add_note(&more);
+                    }
+                    outcome
+                })
+                .await
             }
             .boxed()
         })
+    }
+
+    /// Where the text comes from: the host of the turn where it holds the file, else the disk.
+    async fn origin(&self, target: &Target, cancel: &CancellationToken) -> Result<Origin, Failed> {
+        let Some(buffer) = self.buffers.find(target).filter(Buffer::gives) else {
+            return Ok(Origin::Disk { more: None });
+        };
+        let look = buffer.look(target, &self.deps.freshness);
+        Ok(match buffer::unless_cancelled(cancel, look).await? {
+            Ok(Look::Held(held)) => Origin::Host(held),
+            Ok(Look::Disk | Look::NotHeld { .. }) => Origin::Disk { more: None },
+            Err(error) => Origin::Disk {
+                more: Some(buffer::read_from_disk(&error)),
+            },
+        })
+    }
+
+    /// What a host holds.
+    fn read_held(
+        &self,
+        target: &Target,
+        held: &Held,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
+        let outcome = self.read_text(target, held.body(), Encoding::Utf8, cancel)?;
+        held.saw(target, &self.deps.freshness);
+        Ok(outcome)
     }
 
     fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
@@ -238,19 +294,31 @@ impl ReadJob {
         let n_read = stamp.size.min(MAX_DECODED_BYTES + 1);
         let bytes = read_all(&mut file, n_read).map_err(|error| unreadable(target, &error))?;
         let text = Text::of(&bytes).map_err(|reason| no_text(target, reason))?;
+        let outcome = self.read_text(target, &text.body, text.encoding, cancel)?;
+        self.deps
+            .freshness
+            .record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
+        Ok(outcome)
+    }
+
+    /// A text that is in memory already.
+    fn read_text(
+        &self,
+        target: &Target,
+        body: &str,
+        encoding: Encoding,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
         let mut source = Source {
-            end: text.body.len() as u64,
-            file: Cursor::new(text.body.as_bytes()),
+            end: body.len() as u64,
+            file: Cursor::new(body.as_bytes()),
             start: 0,
             cancel,
         };
         let mut unused = self.deps.freshness.hasher();
         let window = window::read(&mut source, self.wanted(), Limits::READ, &mut unused)
             .map_err(|error| window_error(target, error))?;
-        self.deps
-            .freshness
-            .record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
-        Ok(self.outcome(window, text.encoding))
+        Ok(self.outcome(window, encoding))
     }
 
     /// Media, for which there may be another tool.

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use longshore_protocol::value::display::Display;
 use tokio_util::sync::CancellationToken;
 
 use super::Freshness;
@@ -52,6 +53,15 @@ impl Failed {
 impl From<Failed> for Outcome {
     fn from(failed: Failed) -> Self {
         Self::failed(failed.message)
+    }
+}
+
+impl From<Failed> for Display {
+    fn from(failed: Failed) -> Self {
+        Self::Error {
+            message: failed.message,
+            code: None,
+        }
     }
 }
 

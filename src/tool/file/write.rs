@@ -1,5 +1,8 @@
 //! Write: a whole file, or more at the end of one.
 
+#[path = "write_held.rs"]
+mod held;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::held::Through;
+use super::buffer::Buffers;
 use super::freshness::Known;
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
 use super::text::conform::{self, Conformed};
@@ -85,6 +90,7 @@ impl Tool for Write {
         let job = Arc::new(WriteJob {
             args,
             deps: self.deps.clone(),
+            buffers: Buffers::of(cx),
         });
         Ok(Call {
             accesses: vec![Access::write(&path)],
@@ -100,6 +106,7 @@ impl Tool for Write {
 struct WriteJob {
     args: WriteArgs,
     deps: FileDeps,
+    buffers: Buffers,
 }
 
 /// What stands at the path.
@@ -116,6 +123,9 @@ impl WriteJob {
         Box::new(move |accesses: Vec<RealAccess>| {
             async move {
                 let target = target::of_call(&accesses, &self.args.path)?;
+                if let Some(drawn) = self.draw_held(&target).await {
+                    return Some(drawn);
+                }
                 blocking::run(move || self.draw(&target)).await
             }
             .boxed()
@@ -125,27 +135,31 @@ impl WriteJob {
     /// The change of an existing file as it would be made now; for a new one the call's own display says it all.
     fn draw(&self, target: &Target) -> Option<Display> {
         match existing(target) {
-            Ok(Existing::Content(old)) => {
-                let new = match self.args.mode {
-                    Mode::Overwrite => self.prepare(&old.bytes).bytes.into_owned(),
-                    Mode::Append => match self.addition(target, &old.bytes) {
-                        Ok(added) => [&old.bytes, added.bytes.as_ref()].concat(),
-                        Err(failed) => {
-                            return Some(Display::Error {
-                                message: failed.message,
-                                code: None,
-                            });
-                        }
-                    },
-                };
-                Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
-            }
+            Ok(Existing::Content(old)) => Some(self.draw_over(target, &old.bytes)),
             Ok(Existing::Nothing | Existing::Large(_)) => None,
-            Err(failed) => Some(Display::Error {
-                message: failed.message,
-                code: None,
-            }),
+            Err(failed) => Some(failed.into()),
         }
+    }
+
+    fn draw_over(&self, target: &Target, old: &[u8]) -> Display {
+        match self.conformed(target, old) {
+            Ok((new, _)) => diff::of_file(target.declared(), Some(old), &new),
+            Err(failed) => failed.into(),
+        }
+    }
+
+    /// The whole new content, and what is told about it.
+    fn conformed(&self, target: &Target, old: &[u8]) -> Result<(Vec<u8>, Vec<String>), Failed> {
+        Ok(match self.args.mode {
+            Mode::Overwrite => {
+                let prepared = self.prepare(old);
+                (prepared.bytes.into_owned(), prepared.notes)
+            }
+            Mode::Append => {
+                let added = self.addition(target, old)?;
+                ([old, added.bytes.as_ref()].concat(), added.notes)
+            }
+        })
     }
 
     fn execute(self: Arc<Self>) -> Execute {
@@ -154,18 +168,26 @@ impl WriteJob {
                 let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
                     return target::no_access().into();
                 };
+                let more = match self.write_held(&cx).await {
+                    Through::Host(outcome) => return *outcome,
+                    Through::Disk { more } => more,
+                };
                 let lock = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => return target::cancelled().into(),
                     lock = self.deps.locks.lock(target.real()) => lock,
                 };
                 // The lock goes with the work: should the caller give up, no other writer comes in between.
-                blocking::run(move || {
+                let mut outcome = blocking::run(move || {
                     let _lock = lock;
                     self.write(&target, &cx.cancel)
                         .unwrap_or_else(Outcome::from)
                 })
-                .await
+                .await;
+                if let Some(more) = more {
+                    outcome.add_note(&more);
+                }
+                outcome
             }
             .boxed()
         })
@@ -197,20 +219,8 @@ impl WriteJob {
     }
 
     fn create(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
-        let missing = target::missing_dirs(target.real()).map_err(|(dir, kind)| {
-            Failed::new(format!(
-                "{} can't be made: {} is {}, not a directory.",
-                target.shown,
-                dir.display(),
-                kind.describe()
-            ))
-        })?;
         target::check_cancel(cancel)?;
-        if let Some(parent) = target.real().parent().filter(|_| !missing.is_empty()) {
-            fs::create_dirs(parent).map_err(|error| dirs_error(target, &error))?;
-            // A directory made by somebody else meanwhile could be a link to anywhere.
-            target.check_unmoved()?;
-        }
+        let made = make_dirs(target)?;
         let bytes = self.args.content.as_bytes();
         let replaced = atomic_replace(target.real(), &[bytes], &self.options(Expect::Absent))
             .map_err(|error| target.write_error(&error))?;
@@ -219,22 +229,7 @@ impl WriteJob {
             replaced.stamp,
             Some(self.deps.freshness.hash(bytes)),
         );
-        let verb = if self.args.mode == Mode::Append {
-            "Appended"
-        } else {
-            "Wrote"
-        };
-        let mut notes = vec!["It is a new file.".to_owned()];
-        if !missing.is_empty() {
-            notes.push(format!("Directories made: {}.", list(&missing)));
-        }
-        Ok(
-            done(verb, bytes.len(), target, &notes).with_display(diff::of_file(
-                target.declared(),
-                None,
-                bytes,
-            )),
-        )
+        Ok(new_file(self.args.mode, target, &self.args.content, &made))
     }
 
     fn overwrite(
@@ -248,10 +243,7 @@ impl WriteJob {
         let prepared = self.prepare(&old.bytes);
         if prepared.bytes.as_ref() == old.bytes {
             freshness.record(target.real(), old.stamp, Some(freshness.hash(&old.bytes)));
-            return Ok(Outcome::text(format!(
-                "{} has exactly this content already; nothing was written.",
-                target.shown
-            )));
+            return Ok(unchanged(target));
         }
         if !old.bytes.is_empty() {
             check_seen(target, known)?;
@@ -331,6 +323,24 @@ impl WriteJob {
     }
 }
 
+/// Makes the missing directories above a file, and gives them.
+fn make_dirs(target: &Target) -> Result<Vec<PathBuf>, Failed> {
+    let missing = target::missing_dirs(target.real()).map_err(|(dir, kind)| {
+        Failed::new(format!(
+            "{} can't be made: {} is {}, not a directory.",
+            target.shown,
+            dir.display(),
+            kind.describe()
+        ))
+    })?;
+    if let Some(parent) = target.real().parent().filter(|_| !missing.is_empty()) {
+        fs::create_dirs(parent).map_err(|error| dirs_error(target, &error))?;
+        // A directory made by somebody else meanwhile could be a link to anywhere.
+        target.check_unmoved()?;
+    }
+    Ok(missing)
+}
+
 fn dirs_error(target: &Target, error: &FsError) -> Failed {
     let reason = target::io_reason(&error.source);
     Failed::new(format!(
@@ -374,6 +384,27 @@ fn done(verb: &str, n_bytes: usize, target: &Target, notes: &[String]) -> Outcom
     } else {
         outcome.with_note(notes.join(" "))
     }
+}
+
+/// What to tell about a file that was made, with the directories above it that were.
+fn new_file(mode: Mode, target: &Target, content: &str, made: &[PathBuf]) -> Outcome {
+    let verb = match mode {
+        Mode::Append => "Appended",
+        Mode::Overwrite => "Wrote",
+    };
+    let mut notes = vec!["It is a new file.".to_owned()];
+    if !made.is_empty() {
+        notes.push(format!("Directories made: {}.", list(made)));
+    }
+    let drawn = diff::of_file(target.declared(), None, content.as_bytes());
+    done(verb, content.len(), target, &notes).with_display(drawn)
+}
+
+fn unchanged(target: &Target) -> Outcome {
+    Outcome::text(format!(
+        "{} has exactly this content already; nothing was written.",
+        target.shown
+    ))
 }
 
 fn list(paths: &[PathBuf]) -> String {

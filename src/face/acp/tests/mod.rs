@@ -149,6 +149,7 @@ impl Agent {
             publish: Arc::clone(&hub) as Arc<dyn Publish>,
             run_detached: false,
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
+            host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock,
             ids: Arc::new(SeededIds::new(seed)),
             shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),

@@ -64,6 +64,7 @@ impl Server {
             publish: Arc::clone(&hub) as Arc<dyn crate::kernel::port::Publish>,
             run_detached: false,
             asks: Arc::clone(&hub) as Arc<dyn crate::kernel::port::AskHost>,
+            host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock: Arc::clone(&clock),
             ids: Arc::new(SeededIds::new(7)),
             shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
