@@ -73,6 +73,7 @@ fn resolve(tool: &dyn Tool, args: Value) -> Result<Call, String> {
         agent: "main".into(),
         workspace: Arc::new(Workspace::of_dir("/ws")),
         todos: Arc::from([]),
+        host_files: None,
     };
     tool.resolve(args, &cx).map_err(|refusal| refusal.message)
 }
