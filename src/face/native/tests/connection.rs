@@ -94,7 +94,8 @@ async fn every_method_is_served() {
             | Method::ModelList
             | Method::SessionList
             | Method::SessionDetach => Value::Null,
-            Method::SessionCreate => json!("invalid_params"),
+            // It takes a session or a directory, not both.
+            Method::SessionCreate | Method::FileSearch => json!("invalid_params"),
             _ => json!("session_not_found"),
         };
         assert_eq!(*kind, expected, "{}: {reply}", method.name());
