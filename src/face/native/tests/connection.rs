@@ -94,6 +94,7 @@ async fn every_method_is_served() {
             | Method::ModelList
             | Method::SessionList
             | Method::SessionDetach => Value::Null,
+            // It takes a session or a directory, not both.
             Method::SessionCreate | Method::FileSearch => json!("invalid_params"),
             _ => json!("session_not_found"),
         };
