@@ -87,6 +87,8 @@ ids! {
     TaskId;
     /// A command of the user's own: named by the host that runs it, or `cmd-` and eight letters or digits.
     CommandId;
+    /// A cron job: 8 hex digits, unique in its session.
+    JobId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

@@ -92,6 +92,8 @@ impl Restore {
                 }
             }
             StateRecord::Shell { input, output } => self.agent.heard_shell(input, output),
+            // Jobs belong to the session.
+            StateRecord::Cron(_) => {}
             StateRecord::ModelState { key, value } => {
                 self.model_state.retain(|(other, _)| *other != key);
                 self.model_state.push((key, value));
@@ -227,6 +229,9 @@ impl Restore {
             | DomainEvent::TaskStarted { .. }
             | DomainEvent::TaskUpdated { .. }
             | DomainEvent::TaskEnded { .. }
+            | DomainEvent::CronChanged { .. }
+            | DomainEvent::CronFired { .. }
+            | DomainEvent::CronMissed { .. }
             | DomainEvent::Warning { .. } => {}
         }
     }

@@ -194,6 +194,7 @@ impl Bench {
             origin: Origin::User,
             input: vec![ContentPart::Text { text: text.into() }],
             wakes: Vec::new(),
+            recorded: None,
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running
@@ -504,6 +505,7 @@ pub(crate) fn line(entry: &Entry) -> String {
             return format!("state spent {}", usage.total());
         }
         Entry::State(StateRecord::Shell { .. }) => return "state shell".into(),
+        Entry::State(StateRecord::Cron(_)) => return "state cron".into(),
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
         Entry::Live(event) | Entry::Durable(event) => event,
     };
@@ -588,6 +590,13 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::TaskEnded { task, .. } => {
             format!("task/ended {} {:?}", task.task_id, task.status).to_lowercase()
         }
+        DomainEvent::CronChanged { change, job } => {
+            format!("cron/changed {} {change:?}", job.prompt).to_lowercase()
+        }
+        DomainEvent::CronFired { turn, fire } => {
+            format!("cron/fired {turn} {} {}", fire.prompt, fire.coalesced_count)
+        }
+        DomainEvent::CronMissed { turn, count } => format!("cron/missed {turn} {count}"),
         DomainEvent::Warning { warning } => format!("warning {}", warning.message),
     }
 }

@@ -294,20 +294,20 @@ impl Follower {
             }
             None => None,
         };
-        let end = match end {
-            Some(end) => end,
-            None => {
-                self.end_by_force().await;
-                let was_asked = cause.is_some();
-                End {
-                    status: Some(if was_asked {
-                        TaskStatus::Killed
-                    } else {
-                        TaskStatus::Lost
-                    }),
-                    reason: (!was_asked).then(|| "its supervisor ended without a word".to_owned()),
-                    ..End::default()
-                }
+        let end = if let Some(end) = end {
+            end
+        } else {
+            self.end_by_force().await;
+            let was_asked = cause.is_some();
+            let status = if was_asked {
+                TaskStatus::Killed
+            } else {
+                TaskStatus::Lost
+            };
+            End {
+                status: Some(status),
+                reason: (!was_asked).then(|| "its supervisor ended without a word".to_owned()),
+                ..End::default()
             }
         };
         self.tasks.settle(&self.id, end, Remains::Record).await;

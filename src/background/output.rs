@@ -267,7 +267,8 @@ impl Output {
         if let Some(log) = &state.log {
             output.log_removed = log.is_removed;
             // Without a byte there is no file.
-            let has_file = !log.is_removed && state.total_bytes > 0;
+            let has_output = state.total_bytes > 0 || log.layout.n_bytes > 0;
+            let has_file = !log.is_removed && has_output;
             output.log_path = has_file.then(|| log.path.clone());
             output.log_gap_bytes = log.layout.caps.gap_bytes(log.layout.n_bytes);
             output.log_problem.clone_from(&log.problem);

@@ -41,6 +41,8 @@ pub(super) struct Plan {
     detach_at_limit: bool,
     time_limit_detached: Option<Duration>,
     output_kill_bytes: Option<u64>,
+    /// Whether what it leaves running becomes a task of its own.
+    keep_survivors: bool,
     /// Whether it is what another command left running.
     is_residual: bool,
 }
@@ -53,6 +55,7 @@ impl Plan {
             detach_at_limit: spec.detach_at_limit,
             time_limit_detached: spec.time_limit_detached,
             output_kill_bytes: spec.output_kill_bytes,
+            keep_survivors: spec.keep_survivors,
             is_residual: false,
         }
     }
@@ -288,7 +291,7 @@ impl Pump {
             .running
             .take_read_error()
             .map(|error| error.to_string());
-        let residual = if exit.left_running > 0 && !self.plan.is_residual {
+        let residual = if exit.left_running > 0 && self.plan.keep_survivors {
             self.residual_info()
         } else {
             None
@@ -316,6 +319,7 @@ impl Pump {
                 detach_at_limit: false,
                 time_limit_detached: None,
                 output_kill_bytes: None,
+                keep_survivors: false,
                 is_residual: true,
             };
             let (pump, info) = tasks.register(running, residual, plan, None, Some(slots));

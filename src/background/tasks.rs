@@ -135,7 +135,8 @@ impl Tasks {
         self.inner.parts.tracker.spawn(async move {
             tasks.write_record(&info.id).await;
             tasks.tell_start(&info);
-            drop(told.send(()));
+            // Whoever asked may have gone.
+            let _ = told.send(());
             carrier.await;
         });
         // An error means that the runtime is going away.

@@ -12,6 +12,7 @@ use longshore_protocol::id::{
 };
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
@@ -23,6 +24,7 @@ use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReas
 use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, Value};
 
+use super::cron::CronOp;
 use super::message::Part;
 use super::rule::Grant;
 use super::time::Timestamp;
@@ -374,6 +376,28 @@ pub enum DomainEvent {
         /// The end of its output, at most 4 KiB.
         tail: Arc<str>,
     },
+    /// A cron job was made, deleted, paused, resumed or renewed, or is done. What it says is kept already, by a state line
+    /// or by the record of the turn that it began.
+    CronChanged {
+        /// What happened.
+        change: CronChange,
+        /// The job as it is now; one that is gone, as it was.
+        job: Box<CronJob>,
+    },
+    /// A cron job has fired. Comes after the `TurnStarted` whose record holds the fire.
+    CronFired {
+        /// The turn it began.
+        turn: TurnId,
+        /// The fire.
+        fire: Box<CronFire>,
+    },
+    /// Jobs that were to fire once fired more than a day late. Comes after their `CronFired`.
+    CronMissed {
+        /// The turn they began.
+        turn: TurnId,
+        /// How many.
+        count: u32,
+    },
     /// Something was ignored, repaired or left out.
     Warning {
         /// What.
@@ -419,6 +443,8 @@ pub enum StateRecord {
         /// What came of it, as the model reads it.
         output: Arc<str>,
     },
+    /// Something happened to the session's cron jobs.
+    Cron(CronOp),
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
     ModelState {
         /// Whose.
@@ -556,6 +582,8 @@ impl DomainEvent {
             | Self::TurnSteered { input, .. } => input.iter().map(content_weight).sum(),
             Self::TaskStarted { task } | Self::TaskUpdated { task } => task_weight(task),
             Self::TaskEnded { task, tail } => task_weight(task) + tail.len(),
+            Self::CronChanged { job, .. } => 500 + job.prompt.len(),
+            Self::CronFired { fire, .. } => 300 + fire.prompt.len(),
             _ => 300,
         }
     }

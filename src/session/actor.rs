@@ -22,8 +22,10 @@ use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
+use super::cron::Cron;
 use super::deps::Deps;
 use super::index::Use;
+use super::jobs::JobsOf;
 use super::journal::write::Journal;
 use super::notices::SESSION_CLOSED;
 use super::shell_run::Shells;
@@ -33,6 +35,7 @@ use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
 use crate::background::Tasks;
+use crate::cron::ledger::Ledger;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -64,6 +67,7 @@ pub(super) struct Parts {
     pub(super) next_turn: u64,
     /// What its journal says of tasks.
     pub(super) tasks: TaskFacts,
+    pub(super) jobs: Ledger,
 }
 
 /// The state of a loaded session.
@@ -96,6 +100,8 @@ pub(super) struct Actor {
     pub(super) shells: Shells,
     /// What the model is to be told outside the turns that hosts begin.
     pub(super) wakes: Wakes,
+    /// Its cron jobs.
+    pub(super) cron: Cron,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// What is not noted yet.
@@ -123,6 +129,7 @@ impl Actor {
             dir,
             next_turn,
             tasks,
+            jobs,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -140,6 +147,7 @@ impl Actor {
             door,
             tasks: tasks.clone(),
         };
+        let cron = Cron::new(deps, jobs, session.timezone.as_deref(), &handle.door);
         let actor = Self {
             deps: deps.clone(),
             inbox,
@@ -161,10 +169,12 @@ impl Actor {
             turns: Turns::default(),
             shells: Shells::default(),
             wakes,
+            cron,
             notes: TaskTracker::new(),
             unnoted: Arc::default(),
             note_at: None,
         };
+        deps.await_no_more(&id);
         deps.loaded.lock().insert(id.clone(), handle.clone());
         let (shell, processes) = (deps.shell.clone(), deps.processes.clone());
         deps.tasks
@@ -183,6 +193,7 @@ impl Actor {
     /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
         self.settle_tasks().await;
+        self.begin_jobs();
         loop {
             let (due, note_at) = (self.wakes.due(), self.note_at);
             tokio::select! {
@@ -191,6 +202,7 @@ impl Actor {
                     Some(command) => self.take(command).await,
                     None => break,
                 },
+                () = self.cron.recorded() => self.fires_recorded(),
                 Some(knock) = self.wakes.door.recv() => self.knocked(knock),
                 () = Wakes::gathered(due) => self.gather_over().await,
                 () = at(note_at) => self.note(),
@@ -239,6 +251,7 @@ impl Actor {
                 answer(reply, tools);
             }
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
+            Command::Cron(command) => self.cron(command).await,
             Command::Close { reply } => self.begin_close(reply),
             Command::Done(done) => self.done(*done).await,
         }
@@ -257,6 +270,7 @@ impl Actor {
             running: self.turns.running(),
             queued: self.turns.queued(),
             context: (posted.context_tokens, window),
+            n_jobs: self.cron.n_jobs(),
         }
     }
 
@@ -331,7 +345,11 @@ impl Actor {
             self.freshness.clone(),
             self.tasks.clone(),
         );
-        let open = move || Workplace::open(&deps, &session, freshness, tasks);
+        let jobs = Arc::new(JobsOf {
+            session: session.session_id.clone(),
+            inbox: self.own_inbox.clone(),
+        });
+        let open = move || Workplace::open(&deps, &session, freshness, tasks, jobs);
         let workplace = Arc::new(blocking::run(open).await);
         for warning in &workplace.warnings {
             self.journal.durable(
@@ -430,6 +448,7 @@ impl Actor {
                 self.turns.closing.push(reply);
             }
         }
+        self.cancel_appointments();
         self.tasks.close(SESSION_CLOSED, TASKS_CLOSE).await;
         self.end_processes(&id).await;
         self.notes.close();
@@ -454,16 +473,20 @@ impl Actor {
         self.journal.live(&AgentId::main(), closed);
         let synced = self.journal.sync().await;
         let (dir, ephemeral) = (self.dir.clone(), self.session.ephemeral);
-        let note = self.note_writer(Use::Closed);
+        let (note, index) = (self.note_writer(Use::Closed), self.index_writer());
         blocking::run(move || {
             if !ephemeral {
                 note();
+                index();
             } else if let Err(error) = crate::os::fs::remove_tree(&dir) {
                 tracing::warn!(%error, "an ephemeral session could not be removed");
             }
         })
         .await;
         self.deps.store.closed(&id, ephemeral);
+        if let Some(entry) = self.index_entry().filter(|_| !ephemeral) {
+            self.deps.await_closed(&id, &entry);
+        }
         self.deps.forget(&id);
         // From here on another process may write it.
         drop(self.lock);

@@ -46,6 +46,7 @@ impl Deps {
             last,
             next_turn,
             tasks,
+            mut jobs,
             damage,
         } = loaded;
         let journal = Arc::new(self.journal(id, &dir, opened.log, last));
@@ -66,6 +67,9 @@ impl Deps {
         }
         self.end_strays(id, &dir);
         close_open(&journal, &open)?;
+        if let Some(turn) = &open.turn {
+            jobs.turn_ended(turn, &Usage::default());
+        }
         for (model, state) in model_state {
             if let Ok(client) = self.models.get(&model) {
                 client.restore(id, state);
@@ -89,6 +93,7 @@ impl Deps {
                 dir,
                 next_turn,
                 tasks,
+                jobs,
             },
         ))
     }

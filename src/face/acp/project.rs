@@ -340,6 +340,10 @@ impl Projection {
             DomainEvent::TaskEnded { task, tail } => {
                 out.push(SessionUpdate::ToolCall(ended_task(task, tail)));
             }
+            // What a job begins is shown as the turn it is.
+            DomainEvent::CronChanged { .. }
+            | DomainEvent::CronFired { .. }
+            | DomainEvent::CronMissed { .. } => {}
             DomainEvent::TodoUpdated { todos } => out.push(SessionUpdate::Plan(plan(todos))),
             DomainEvent::Warning { warning } => {
                 if self.caps.notices && !is_history {

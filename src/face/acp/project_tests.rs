@@ -39,6 +39,7 @@ fn session() -> Session {
         archived: false,
         metadata: serde_json::Map::new(),
         unattended: false,
+        timezone: None,
     }
 }
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::handler::{ask, file, host, session, shell, task, turn};
+use super::handler::{ask, cron, file, host, session, shell, task, turn};
 use super::host::NativeHost;
 use super::{NativeDeps, error, params};
 use crate::hub::Attaching;
@@ -103,6 +103,12 @@ pub(super) fn methods() -> Methods {
             Method::TaskOutput => table.on::<spec::TaskOutput, _, _>(task::output),
             Method::TaskStop => table.on::<spec::TaskStop, _, _>(task::stop),
             Method::TaskDetach => table.on::<spec::TaskDetach, _, _>(task::detach),
+            Method::CronList => table.on::<spec::CronList, _, _>(cron::list),
+            Method::CronCreate => table.on::<spec::CronCreate, _, _>(cron::create),
+            Method::CronDelete => table.on::<spec::CronDelete, _, _>(cron::delete),
+            Method::CronPause => table.on::<spec::CronPause, _, _>(cron::pause),
+            Method::CronResume => table.on::<spec::CronResume, _, _>(cron::resume),
+            Method::CronFire => table.on::<spec::CronFire, _, _>(cron::fire),
             Method::FileSearch => table.on::<spec::FileSearch, _, _>(file::search),
             Method::ApprovalList => table.on::<spec::ApprovalList, _, _>(ask::approvals),
             Method::ApprovalResolve => {

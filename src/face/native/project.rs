@@ -6,9 +6,12 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use longshore_protocol::event::{Event, EventSpec, item, session, shell, spec, task, tool, turn};
+use longshore_protocol::event::{
+    Event, EventSpec, cron, item, session, shell, spec, task, tool, turn,
+};
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronFire, CronJob};
 use longshore_protocol::value::task::Task;
 use serde::Serialize;
 use serde_json::Value;
@@ -53,6 +56,9 @@ pub(super) fn kind(event: &DomainEvent) -> Event {
         DomainEvent::TaskStarted { .. } => Event::TaskStarted,
         DomainEvent::TaskUpdated { .. } => Event::TaskUpdated,
         DomainEvent::TaskEnded { .. } => Event::TaskEnded,
+        DomainEvent::CronChanged { .. } => Event::CronChanged,
+        DomainEvent::CronFired { .. } => Event::CronFired,
+        DomainEvent::CronMissed { .. } => Event::CronMissed,
         DomainEvent::Warning { .. } => Event::Warning,
     }
 }
@@ -519,6 +525,27 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
             &task::Ended {
                 task: Task::clone(task),
                 tail: tail.to_string(),
+            },
+            out,
+        ),
+        DomainEvent::CronChanged { change, job } => stamp.put::<spec::CronChanged>(
+            &cron::Changed {
+                change: *change,
+                job: CronJob::clone(job),
+            },
+            out,
+        ),
+        DomainEvent::CronFired { turn, fire } => stamp.put::<spec::CronFired>(
+            &cron::Fired {
+                turn_id: turn.clone(),
+                fire: CronFire::clone(fire),
+            },
+            out,
+        ),
+        DomainEvent::CronMissed { turn, count } => stamp.put::<spec::CronMissed>(
+            &cron::Missed {
+                turn_id: turn.clone(),
+                count: *count,
             },
             out,
         ),

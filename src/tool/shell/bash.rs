@@ -292,10 +292,12 @@ mod tests {
                 },
                 "run_in_background": {
                   "type": "boolean",
+                  "default": false,
                   "description": "True to start the command in the background and return at once. Needs a `description`."
                 },
                 "disable_timeout": {
                   "type": "boolean",
+                  "default": false,
                   "description": "True for a command in the background without any time limit. No effect in the foreground."
                 }
               },

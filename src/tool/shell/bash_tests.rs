@@ -653,12 +653,10 @@ async fn long_output_is_in_the_log_byte_by_byte() {
     assert!(shown.contains(" lines omitted …]") && shown.contains("\noutput_size_bytes: 588895\n"));
     let expected: String = (1..=100_000).map(|n| n.to_string() + "\n").collect();
     assert_eq!(bench.log(&outcome), expected.as_bytes());
-    let log = std::fs::read_dir(&bench.results)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap();
-    assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let named = shown.split_once("\noutput_path: ").unwrap().1;
+    let log = Path::new(named.lines().next().unwrap());
+    assert_eq!((mode(log), mode(log.parent().unwrap())), (0o600, 0o700));
     assert!(matches!(
         outcome.display,
         Some(Display::CommandOutput {

@@ -74,8 +74,8 @@ impl Probe {
 /// The last line of an environment that sets `PATH`; what a profile prints comes before.
 fn path_in(output: &[u8]) -> Option<&OsStr> {
     let lines = output.split(|byte| *byte == b'\n');
-    let values = lines.filter_map(|line| line.strip_prefix(b"PATH="));
-    values.last().map(OsStr::from_bytes)
+    let mut values = lines.filter_map(|line| line.strip_prefix(b"PATH="));
+    values.next_back().map(OsStr::from_bytes)
 }
 
 /// The first path as it is, and the absolute entries of the second that it has not. `None` where neither has any.
