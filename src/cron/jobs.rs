@@ -83,8 +83,10 @@ pub struct JobSet {
 struct Kept {
     /// Why it has none: its expression or its zone can't be read.
     timing: Result<Timing, String>,
-    /// Where its appointment was looked for from.
-    base: Timestamp,
+    /// Where its appointment was looked for from; absent where it was not looked for yet.
+    base: Option<Timestamp>,
+    /// True where that is when its own times were found to be damaged.
+    is_makeshift: bool,
     slot: Option<Slot>,
     /// A host wants it to fire at once.
     by_hand: bool,
@@ -256,7 +258,12 @@ impl JobSet {
             }
         }
         self.ledger.fired(turn, fires, now);
-        self.refresh(now);
+        for fire in fires {
+            match self.ledger.get(fire.job.as_str()) {
+                Some(job) => work_out(&mut self.kept, job, &self.rules, now),
+                None => drop(self.kept.remove(&fire.job)),
+            }
+        }
     }
 
     /// Fires could not be delivered: they wait a little, longer each time. Says whether this is the first time for one.
@@ -315,7 +322,12 @@ impl JobSet {
             return Vec::new();
         }
         let due = self.ledger.jobs().iter().filter(|job| {
-            job.recurring && job.unattended_fires >= most && self.due_of(job, now).is_some()
+            job.recurring
+                && job.unattended_fires >= most
+                && self
+                    .kept
+                    .get(&job.id)
+                    .is_some_and(|kept| kept.due(job, now).is_some())
         });
         due.map(|job| job.id.clone()).collect()
     }
@@ -328,14 +340,16 @@ impl JobSet {
         }
         let mut due: Vec<(Option<Timestamp>, usize, &StoredJob)> = Vec::new();
         for (n, job) in self.ledger.jobs().iter().enumerate() {
-            let by_hand = self.kept.get(&job.id).is_some_and(|kept| kept.by_hand);
-            let waits = self.kept.get(&job.id).and_then(|kept| kept.retry);
-            if waits.is_some_and(|(_, until)| until > now) {
+            let Some(kept) = self.kept.get(&job.id) else {
+                continue;
+            };
+            if kept.retry.is_some_and(|(_, until)| until > now) {
                 continue;
             }
-            let slot = self.due_of(job, now);
-            if by_hand || slot.is_some() {
-                due.push((slot.map(|slot| slot.ideal).filter(|_| !by_hand), n, job));
+            let slot = kept.due(job, now);
+            if kept.by_hand || slot.is_some() {
+                let ideal = slot.map(|slot| slot.ideal).filter(|_| !kept.by_hand);
+                due.push((ideal, n, job));
             }
         }
         due.sort_by_key(|(ideal, n, _)| (*ideal, *n));
@@ -366,20 +380,7 @@ impl JobSet {
     pub fn refresh(&mut self, now: Timestamp) {
         let jobs = self.ledger.jobs();
         for job in jobs {
-            let base = base_of(job.created_at, job.cursor, now);
-            if self.kept.get(&job.id).is_some_and(|kept| kept.base == base) {
-                continue;
-            }
-            let kept = self
-                .kept
-                .entry(job.id.clone())
-                .or_insert_with(|| Kept::new(job, self.rules.jitter));
-            kept.base = base;
-            kept.slot = kept
-                .timing
-                .as_ref()
-                .ok()
-                .and_then(|timing| timing.next(base));
+            work_out(&mut self.kept, job, &self.rules, now);
         }
         if self.kept.len() > jobs.len() {
             self.kept
@@ -387,16 +388,11 @@ impl JobSet {
         }
     }
 
-    fn due_of(&self, job: &StoredJob, now: Timestamp) -> Option<Slot> {
-        let slot = self.kept.get(&job.id)?.slot?;
-        (slot.due <= now && job.paused.is_none()).then_some(slot)
-    }
-
     /// A job that a host wants to fire answers for what is due of it, too.
     fn fire(&self, job: &StoredJob, now: Timestamp, id: String) -> Option<Fire> {
         let kept = self.kept.get(&job.id)?;
-        let due = match (self.due_of(job, now), &kept.timing) {
-            (Some(_), Ok(timing)) => timing.due(kept.base, now),
+        let due = match (kept.due(job, now), &kept.timing, kept.base) {
+            (Some(_), Ok(timing), Some(base)) => timing.due(base, now),
             _ => None,
         };
         if due.is_none() && !kept.by_hand {
@@ -425,7 +421,41 @@ fn age_from(job: &StoredJob) -> Timestamp {
     job.renewed_at.unwrap_or(job.created_at)
 }
 
+/// Works out the next appointment of a job, where it may have changed.
+fn work_out(kept: &mut HashMap<JobId, Kept>, job: &StoredJob, rules: &CronConfig, now: Timestamp) {
+    if !kept.contains_key(&job.id) {
+        kept.insert(job.id.clone(), Kept::new(job, rules.jitter));
+    }
+    if let Some(kept) = kept.get_mut(&job.id) {
+        kept.look_from(base_of(job.created_at, job.cursor, now), now);
+    }
+}
+
 impl Kept {
+    /// Looks for the next appointment after a base; after now, once, where there is none.
+    fn look_from(&mut self, base: Option<Timestamp>, now: Timestamp) {
+        let is_same = match base {
+            Some(_) => !self.is_makeshift && self.base == base,
+            None => self.is_makeshift && self.base <= Some(now),
+        };
+        if is_same {
+            return;
+        }
+        let from = base.unwrap_or(now);
+        (self.base, self.is_makeshift) = (Some(from), base.is_none());
+        self.slot = self
+            .timing
+            .as_ref()
+            .ok()
+            .and_then(|timing| timing.next(from));
+    }
+
+    /// The appointment that is due.
+    fn due(&self, job: &StoredJob, now: Timestamp) -> Option<Slot> {
+        let slot = self.slot?;
+        (slot.due <= now && job.paused.is_none()).then_some(slot)
+    }
+
     fn new(job: &StoredJob, jitter: bool) -> Self {
         let timing = match (job.cron.parse::<Expression>(), Zone::find(&job.timezone)) {
             (Ok(expression), Some(zone)) => Ok(Timing {
@@ -443,7 +473,8 @@ impl Kept {
         };
         Self {
             timing,
-            base: Timestamp(i64::MIN),
+            base: None,
+            is_makeshift: false,
             slot: None,
             by_hand: false,
             retry: None,
