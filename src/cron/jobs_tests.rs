@@ -1,8 +1,9 @@
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::cron::PauseReason;
 
+use super::check::CronError;
 use super::fire::Fire;
-use super::jobs::{CronError, JobSet};
+use super::jobs::JobSet;
 use super::ledger::{Fired, Ledger};
 use super::ledger_tests::job;
 use super::zone::Zone;
