@@ -185,11 +185,10 @@ impl Pump {
             let path = record::log_path(&parts.dir, &self.id);
             let caps = Caps::of(parts.limits.log_max_bytes);
             let mut spill = Spill::new(path, caps, output.clone());
-            output.with_ring(|ring| {
-                for (_, piece) in ring.pieces() {
-                    spill.push(piece);
-                }
-            });
+            // Copied out first: the log says how far it is to the same output.
+            if let Some(bytes) = output.with_ring(|ring| ring.bytes().to_vec()) {
+                spill.push(&bytes);
+            }
             spill
         })
     }
