@@ -14,6 +14,8 @@ use crate::background::TaskSlots;
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
 use crate::http::Http;
@@ -22,6 +24,7 @@ use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
 use crate::media::pool::ImagePool;
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::env::{Env, current_exe};
+use crate::os::file_clock::FileClock;
 use crate::os::fs;
 use crate::os::ids::RandomIds;
 use crate::os::process::Processes;
@@ -149,7 +152,10 @@ impl App {
     /// Puts everything together. Opens no socket and reads no session.
     pub fn new(settings: Settings, processes: Processes) -> Self {
         let Settings { home, config, env } = &settings;
-        let clock: Arc<dyn Clock> = SystemClock::shared();
+        let clock: Arc<dyn Clock> = match &config.clock_file {
+            Some(path) => Arc::new(FileClock::new(path.clone())),
+            None => SystemClock::shared(),
+        };
         let store = Arc::new(Store::new(home));
         let limits = AskLimits {
             approval_timeout: config.permission.approval_timeout,
@@ -184,6 +190,8 @@ impl App {
             file_locks: Arc::<FileLocks>::default(),
             search: Arc::<SearchPool>::default(),
             images: ImagePool::default(),
+            cron: Scheduler::new(clock.clone(), tasks.clone()),
+            cron_index: Arc::new(Index::new(home)),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),

@@ -16,6 +16,7 @@ pub mod store;
 pub mod text;
 // Layer 3: one concern each.
 pub mod background;
+pub mod cron;
 pub mod permission;
 pub mod provider;
 // Layer 4: the model's hands.

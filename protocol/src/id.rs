@@ -85,6 +85,8 @@ ids! {
     QuestionId;
     /// A task: `bash-`, `agent-` or `question-` and eight letters or digits. Unique in its session, never used again.
     TaskId;
+    /// A cron job: 8 hex digits, unique in its session.
+    JobId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

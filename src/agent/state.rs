@@ -91,6 +91,8 @@ impl Restore {
                     step.tokens = Some(context_tokens);
                 }
             }
+            // Jobs belong to the session.
+            StateRecord::Cron(_) => {}
             StateRecord::ModelState { key, value } => {
                 self.model_state.retain(|(other, _)| *other != key);
                 self.model_state.push((key, value));
@@ -218,6 +220,9 @@ impl Restore {
             | DomainEvent::ToolDelta { .. }
             | DomainEvent::ToolRunning { .. }
             | DomainEvent::ToolProgress { .. }
+            | DomainEvent::CronChanged { .. }
+            | DomainEvent::CronFired { .. }
+            | DomainEvent::CronMissed { .. }
             | DomainEvent::Warning { .. } => {}
         }
     }

@@ -194,6 +194,7 @@ impl Bench {
             origin: Origin::User,
             input: vec![ContentPart::Text { text: text.into() }],
             wakes: Vec::new(),
+            recorded: None,
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running
@@ -499,6 +500,7 @@ pub(crate) fn line(entry: &Entry) -> String {
         Entry::State(StateRecord::Spent { usage, .. }) => {
             return format!("state spent {}", usage.total());
         }
+        Entry::State(StateRecord::Cron(_)) => return "state cron".into(),
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
         Entry::Live(event) | Entry::Durable(event) => event,
     };
@@ -566,6 +568,13 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
         DomainEvent::SessionClosed => "session/closed".into(),
+        DomainEvent::CronChanged { change, job } => {
+            format!("cron/changed {} {change:?}", job.prompt).to_lowercase()
+        }
+        DomainEvent::CronFired { turn, fire } => {
+            format!("cron/fired {turn} {} {}", fire.prompt, fire.coalesced_count)
+        }
+        DomainEvent::CronMissed { turn, count } => format!("cron/missed {turn} {count}"),
         DomainEvent::Warning { warning } => format!("warning {}", warning.message),
     }
 }

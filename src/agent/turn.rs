@@ -8,6 +8,7 @@ use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
 use longshore_protocol::value::usage::Usage;
+use tokio::sync::oneshot;
 
 use super::call::{BatchEnd, run_batch};
 use super::context::input::convert;
@@ -30,6 +31,8 @@ pub struct TurnInput {
     pub input: Vec<ContentPart>,
     /// What the model is told by it, where the engine begins the turn.
     pub wakes: Vec<WakeKey>,
+    /// Hears when the record of all this is written; dropped where it can't be.
+    pub recorded: Option<oneshot::Sender<()>>,
 }
 
 /// How a turn went; its session says so to hosts.
@@ -127,6 +130,7 @@ impl Agent {
             origin,
             input,
             wakes,
+            recorded,
         } = input;
         self.left_out.begin_turn();
         let shown = cx.attachments.admit(input, &cx.cancel).await;
@@ -141,6 +145,10 @@ impl Agent {
             },
         )?;
         self.told.extend(wakes);
+        if let Some(recorded) = recorded {
+            // Whoever wanted to hear it may be gone.
+            let _ = recorded.send(());
+        }
         self.context.push(Message::User {
             parts,
             origin: message_origin(origin),

@@ -3,6 +3,7 @@
 
 mod acp;
 mod args;
+mod cron;
 mod demo;
 mod doctor;
 mod driver;
@@ -52,5 +53,6 @@ pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Run(options) => run::run(env, &common, options),
         Command::Demo => demo::run(env, &common),
         Command::Doctor => doctor::run(env, &common),
+        Command::Cron(what) => cron::run(env, &common, &what),
     }
 }

@@ -91,6 +91,8 @@ where
         let app = Arc::new(App::new(settings, processes));
         let (tasks, leftovers) = (app.tasks.clone(), app.store.ephemeral_dir());
         tasks.spawn_blocking(move || remove_ephemeral(&leftovers));
+        let sessions = app.sessions.clone();
+        app.tasks.spawn(async move { sessions.wake_closed().await });
         serve(app, Streams { input, output }, parent, within, face).await
     });
     // Threads that are stuck in the kernel are left to it.

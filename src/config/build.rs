@@ -7,11 +7,11 @@ use std::time::Duration;
 use longshore_protocol::value::failure::Warning;
 use secrecy::SecretString;
 
-use super::file::{AutoAsk, FileConfig, ProviderFile, TaskFile};
+use super::file::{AutoAsk, CronFile, FileConfig, JitterFile, ProviderFile, TaskFile};
 use super::redact::Redactor;
 use super::secret::Resolver;
 use super::tree::{Node, Place, path};
-use super::values::{Broken, Config, ProviderConfig, TaskConfig};
+use super::values::{Broken, Config, CronConfig, ProviderConfig, TaskConfig};
 use super::{known, model, provider};
 use crate::kernel::rule::{RuleDecision, RuleText};
 
@@ -124,9 +124,11 @@ impl Builder<'_> {
         if let Some(bytes) = file.shell.output_kill_bytes {
             config.shell.output_kill_bytes = bytes;
         }
+        config.cron = cron(&file.cron);
         config.shell.kill_survivors = file.shell.kill_survivors.unwrap_or_default();
         config.task = task(&file.task);
         config.log_level = self.log_level(file);
+        config.clock_file = self.variable_path("LONGSHORE_CLOCK_FILE");
         config.script = self.variable_path("LONGSHORE_SCRIPT");
         config.script_trace = self.variable_path("LONGSHORE_SCRIPT_TRACE");
         config
@@ -358,6 +360,22 @@ impl Builder<'_> {
         config.broken = self.broken;
         config.warnings = self.warnings;
         config
+    }
+}
+
+fn cron(file: &CronFile) -> CronConfig {
+    let default = CronConfig::default();
+    CronConfig {
+        enabled: file.enabled.unwrap_or(default.enabled),
+        jitter: file.jitter != Some(JitterFile::Off),
+        max_age_days: file.max_age_days.unwrap_or(default.max_age_days),
+        max_jobs: file.max_jobs.unwrap_or(default.max_jobs),
+        wake_closed_sessions: file
+            .wake_closed_sessions
+            .unwrap_or(default.wake_closed_sessions),
+        max_unattended_fires: file
+            .max_unattended_fires
+            .unwrap_or(default.max_unattended_fires),
     }
 }
 

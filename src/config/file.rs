@@ -39,6 +39,8 @@ pub(super) struct FileConfig {
     pub(super) sensitive: SensitiveFile,
     /// The shell that commands run in.
     pub(super) shell: ShellFile,
+    /// Jobs that begin turns by the clock.
+    pub(super) cron: CronFile,
     /// Work in the background.
     pub(super) task: TaskFile,
     /// Writing files.
@@ -270,6 +272,34 @@ pub(super) struct TaskFile {
     pub(super) log_max_bytes: Option<NonZeroU64>,
     /// Bytes of all logs of a session, the oldest of which make room; 1 GiB where absent.
     pub(super) session_log_budget: Option<NonZeroU64>,
+}
+
+/// Jobs that begin turns by the clock.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct CronFile {
+    /// False to make and fire none; those there are stay.
+    pub(super) enabled: Option<bool>,
+    /// `auto`, where absent, moves recurring jobs a little later, so that not all fire on the full hour; `off` does not.
+    pub(super) jitter: Option<JitterFile>,
+    /// Days after which a recurring job fires for the last time; 7 where absent, 0 is never.
+    pub(super) max_age_days: Option<u32>,
+    /// Jobs of one session; 50 where absent.
+    pub(super) max_jobs: Option<u32>,
+    /// True to load a session whose job is due while the session is not loaded.
+    pub(super) wake_closed_sessions: Option<bool>,
+    /// Fires without anybody saying something after which a job is paused; 0, where absent, is never.
+    pub(super) max_unattended_fires: Option<u32>,
+}
+
+/// Whether recurring jobs are moved a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum JitterFile {
+    /// They are.
+    Auto,
+    /// They are not.
+    Off,
 }
 
 /// Writing files.

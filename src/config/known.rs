@@ -4,7 +4,6 @@
 pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "acp",
     "agents",
-    "cron",
     "daemon",
     "data",
     "default_plan_mode",
@@ -66,9 +65,6 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
 /// Variables without effect.
 pub(super) const VARIABLES_WITHOUT_EFFECT: &[&str] = &[
     "LONGSHORE_BUILTIN_PRODUCT_SKILLS",
-    "LONGSHORE_CRON_NO_JITTER",
-    "LONGSHORE_CRON_NO_STALE",
-    "LONGSHORE_DISABLE_CRON",
     "LONGSHORE_EXPERIMENTAL",
     "LONGSHORE_MCP_STARTUP_TIMEOUT_MS",
     "LONGSHORE_MCP_TOOL_TIMEOUT_MS",
@@ -170,8 +166,9 @@ mod tests {
     #[test]
     fn sections_stand_for_all_below() {
         let cases = [
-            ("cron.enabled", true),
-            ("cron", true),
+            ("goal.auto_resume", true),
+            ("goal", true),
+            ("cron.enabled", false),
             ("providers.x.oauth.key", true),
             ("providers.x.base_url", false),
             ("loop.max_steps_per_turn", false),

@@ -488,13 +488,13 @@ provider = "q"
 #[test]
 fn keys_without_effect_are_said() {
     let config = file(
-        "default_plan_mode = true\n[cron]\nenabled = false\n[mcp.servers.x]\ncommand = \"y\"\n[loop]\ncompaction_ratio = 0.5\n",
+        "default_plan_mode = true\n[goal]\nauto_resume = true\n[mcp.servers.x]\ncommand = \"y\"\n[loop]\ncompaction_ratio = 0.5\n",
     );
     says(
         &config,
         &[
-            "FILE:2:2: `cron` has no effect yet.",
             "FILE:1:1: `default_plan_mode` has no effect yet.",
+            "FILE:2:2: `goal` has no effect yet.",
             "FILE:7:1: `loop.compaction_ratio` has no effect yet.",
             "FILE:4:2: `mcp` has no effect yet.",
         ],
@@ -547,7 +547,7 @@ fn layers_fall_back_one_by_one() {
             ("LONGSHORE_CFG__log__level", "trace"),
             ("LONGSHORE_CFG__loop__max_stps_per_turn", "1"),
             ("LONGSHORE_LOG", ""),
-            ("LONGSHORE_DISABLE_CRON", "1"),
+            ("LONGSHORE_SKILLS_DIR", "/s"),
         ],
         options: &[
             "loop.max_steps_per_turn=6",
@@ -579,7 +579,7 @@ fn layers_fall_back_one_by_one() {
     says(
         &config,
         &[
-            "LONGSHORE_DISABLE_CRON: This variable has no effect yet.",
+            "LONGSHORE_SKILLS_DIR: This variable has no effect yet.",
             "LONGSHORE_CFG__loop__max_stps_per_turn: `loop.max_stps_per_turn` is unknown; did you mean \
              `max_steps_per_turn`?",
             "LONGSHORE_PERMISSION_MODE: `default_permission_mode` should be one of `manual`, `auto`, \
@@ -1159,4 +1159,67 @@ fn images() {
             "{said:?}"
         );
     }
+}
+
+#[test]
+fn cron_jobs() {
+    assert_eq!(file("").cron, values::CronConfig::default());
+    let all = "[cron]\nenabled = false\njitter = \"off\"\nmax_age_days = 3\nmax_jobs = 4\nwake_closed_sessions = true\n\
+               max_unattended_fires = 5\n";
+    let config = file(all);
+    says(&config, &[]);
+    let expected = values::CronConfig {
+        enabled: false,
+        jitter: false,
+        max_age_days: 3,
+        max_jobs: 4,
+        wake_closed_sessions: true,
+        max_unattended_fires: 5,
+    };
+    assert_eq!(config.cron, expected);
+    let config = file("[cron]\njitter = \"some\"\nmax_jobs = -1\nmax_job = 2\n");
+    let said = messages(&config).join("\n");
+    for key in [
+        "`cron.jitter`",
+        "`cron.max_jobs`",
+        "`cron.max_job` is unknown",
+    ] {
+        assert!(said.contains(key), "{key}: {said}");
+    }
+    assert_eq!(config.cron, values::CronConfig::default());
+}
+
+#[test]
+fn switches_of_cron_jobs_beat_the_file() {
+    let config = Given {
+        file: "[cron]\nenabled = true\njitter = \"auto\"\nmax_age_days = 30\n",
+        variables: &[
+            ("LONGSHORE_CRON_NO_JITTER", "on"),
+            ("LONGSHORE_CRON_NO_STALE", "1"),
+            ("LONGSHORE_DISABLE_CRON", "TRUE"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    says(&config, &[]);
+    let cron = config.cron;
+    assert_eq!(
+        (cron.enabled, cron.jitter, cron.max_age_days),
+        (false, false, 0)
+    );
+    let config = Given {
+        file: "[cron]\nmax_age_days = 30\n",
+        variables: &[
+            ("LONGSHORE_CRON_NO_JITTER", "0"),
+            ("LONGSHORE_CRON_NO_STALE", "perhaps"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    let said = messages(&config);
+    assert!(
+        said.len() == 1 && said[0].contains("LONGSHORE_CRON_NO_STALE: It is a switch"),
+        "{said:?}"
+    );
+    assert!(config.cron.enabled && config.cron.jitter && config.cron.max_age_days == 30);
 }

@@ -41,6 +41,8 @@ pub struct Config {
     pub sensitive_allow: Vec<String>,
     /// `[shell]`.
     pub shell: ShellConfig,
+    /// `[cron]`.
+    pub cron: CronConfig,
     /// `[task]`.
     pub task: TaskConfig,
     /// `[files] fsync`.
@@ -51,6 +53,8 @@ pub struct Config {
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
     pub script: Option<PathBuf>,
+    /// `LONGSHORE_CLOCK_FILE`: a file that says what time it is, for tests.
+    pub clock_file: Option<PathBuf>,
     /// `LONGSHORE_SCRIPT_TRACE`: where requests to scripted models are recorded.
     pub script_trace: Option<PathBuf>,
     /// Set where the user's file could not be read: turns are refused until it is mended.
@@ -224,6 +228,23 @@ pub struct ImageConfig {
     pub read_byte_budget: usize,
 }
 
+/// `[cron]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronConfig {
+    /// False: no job is made, none fires; those there are stay.
+    pub enabled: bool,
+    /// Whether recurring jobs are moved a little, so that not all of them fire on the full hour.
+    pub jitter: bool,
+    /// Days after which a recurring job fires for the last time; 0 is never.
+    pub max_age_days: u32,
+    /// Jobs of one session.
+    pub max_jobs: u32,
+    /// Whether a session that is not loaded is loaded when a job of its own is due.
+    pub wake_closed_sessions: bool,
+    /// Fires without anybody saying something after which a job is paused; 0 is never.
+    pub max_unattended_fires: u32,
+}
+
 /// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
 /// does so by mistake.
 pub const OUTPUT_KILL_BYTES: u64 = 1 << 30;
@@ -244,11 +265,13 @@ impl Default for Config {
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
+            cron: CronConfig::default(),
             task: TaskConfig::default(),
             files_fsync: true,
             image: ImageConfig::default(),
             log_level: None,
             script: None,
+            clock_file: None,
             script_trace: None,
             broken: None,
             warnings: Vec::new(),
@@ -317,6 +340,19 @@ impl Default for TaskConfig {
             keep_alive: false,
             log_max_bytes: limits::TASK_LOG_BYTES,
             session_log_budget: limits::TASK_LOGS_BYTES,
+        }
+    }
+}
+
+impl Default for CronConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            jitter: true,
+            max_age_days: limits::CRON_MAX_AGE_DAYS,
+            max_jobs: limits::CRON_MAX_JOBS,
+            wake_closed_sessions: false,
+            max_unattended_fires: 0,
         }
     }
 }

@@ -12,6 +12,7 @@ use longshore_protocol::id::{
 };
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
@@ -22,6 +23,7 @@ use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReas
 use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, Value};
 
+use super::cron::CronOp;
 use super::message::Part;
 use super::rule::Grant;
 use super::time::Timestamp;
@@ -323,6 +325,28 @@ pub enum DomainEvent {
         /// All of it.
         todos: Vec<Todo>,
     },
+    /// A cron job was made, deleted, paused, resumed or renewed, or is done. What it says is kept already, by a state line
+    /// or by the record of the turn that it began.
+    CronChanged {
+        /// What happened.
+        change: CronChange,
+        /// The job as it is now; one that is gone, as it was.
+        job: Box<CronJob>,
+    },
+    /// A cron job has fired. Comes after the `TurnStarted` whose record holds the fire.
+    CronFired {
+        /// The turn it began.
+        turn: TurnId,
+        /// The fire.
+        fire: Box<CronFire>,
+    },
+    /// Jobs that were to fire once fired more than a day late. Comes after their `CronFired`.
+    CronMissed {
+        /// The turn they began.
+        turn: TurnId,
+        /// How many.
+        count: u32,
+    },
     /// Something was ignored, repaired or left out.
     Warning {
         /// What.
@@ -361,6 +385,8 @@ pub enum StateRecord {
         /// Tokens the next request starts from.
         context_tokens: u64,
     },
+    /// Something happened to the session's cron jobs.
+    Cron(CronOp),
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
     ModelState {
         /// Whose.
@@ -465,6 +491,8 @@ impl DomainEvent {
             Self::TurnStarted { input, .. }
             | Self::TurnQueued { input, .. }
             | Self::TurnSteered { input, .. } => input.iter().map(content_weight).sum(),
+            Self::CronChanged { job, .. } => 500 + job.prompt.len(),
+            Self::CronFired { fire, .. } => 300 + fire.prompt.len(),
             _ => 300,
         }
     }

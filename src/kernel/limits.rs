@@ -152,3 +152,32 @@ pub const HOST_TEXT_BYTES: u64 = 10 << 20;
 pub const AGENTS_FILE_BYTES: usize = 256 << 10;
 /// All AGENTS.md files together.
 pub const AGENTS_TOTAL_BYTES: usize = 512 << 10;
+
+/// Cron jobs of one session.
+pub const CRON_MAX_JOBS: u32 = 50;
+/// A job's prompt, in bytes of UTF-8.
+pub const CRON_PROMPT_BYTES: usize = 8192;
+/// An expression without an instant in so many days has none.
+pub const CRON_HORIZON_DAYS: i64 = 5 * 366;
+/// A one-shot job whose first instant is further away than this names a date that has just passed.
+pub const CRON_ONE_SHOT_DAYS: i64 = 350;
+/// Days after which a recurring job fires for the last time.
+pub const CRON_MAX_AGE_DAYS: u32 = 7;
+/// A recurring job is late by at most one part in so many of the time to its next instant …
+pub const CRON_JITTER_PART: i64 = 10;
+/// … and by no more than this.
+pub const CRON_JITTER_MAX: Duration = Duration::from_secs(15 * 60);
+/// Missed instants that are counted for one fire.
+pub const CRON_COALESCE_MAX: u32 = 10_000;
+/// Jobs that fire together in one turn.
+pub const CRON_BATCH: usize = 8;
+/// A one-shot job later than this is not done as if it were fresh: the model is told when it was meant to run.
+pub const CRON_MISSED: Duration = Duration::from_secs(86_400);
+/// The scheduler looks at the clock at least this often while jobs wait.
+pub const CRON_SLEEP_MAX: Duration = Duration::from_secs(30);
+/// Wall and monotonic time that differ by more than this in one sleep: somebody set the clock, or the machine slept.
+pub const CRON_CLOCK_STEP: Duration = Duration::from_secs(2);
+/// First pause before a fire that could not be delivered is tried again; doubled each time, up to [`CRON_RETRY_MAX`].
+pub const CRON_RETRY_BASE: Duration = Duration::from_secs(1);
+/// Longest pause before that.
+pub const CRON_RETRY_MAX: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod ask;
+pub mod cron;
 pub mod event;
 #[cfg(test)]
 pub(crate) mod fakes;

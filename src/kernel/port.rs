@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use longshore_protocol::id::{AgentId, HostId, SessionId, TurnId};
+use longshore_protocol::value::cron::CronJob;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, AskAnswer, AskOutcome, HostRefusal};
+use super::cron::{ListedJob, NewJob};
 use super::event::{DomainEvent, Stamped, StateRecord};
 use super::fault::Fault;
 use super::host_fs::{FsAbilities, FsHost, HostFsError};
@@ -74,6 +76,24 @@ pub trait AskHost: Send + Sync {
     /// Puts an ask to every able host of its session, also to those that attach later; the first valid answer wins and
     /// the others are told. Ends by an answer, by the waiting limits, or by `cancel` (withdrawn).
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome>;
+}
+
+/// Tool to session: the cron jobs of one session.
+pub trait CronJobs: Send + Sync {
+    /// All of them, in the order they were made.
+    fn list(&self) -> BoxFuture<'static, Result<Vec<ListedJob>, Fault>>;
+
+    /// Makes one; it is on the disk when this is answered.
+    ///
+    /// # Errors
+    /// `invalid_params`, `limit_exceeded`, `not_supported`, storage kinds.
+    fn create(&self, new: NewJob) -> BoxFuture<'static, Result<CronJob, Fault>>;
+
+    /// Deletes one and gives it as it was.
+    ///
+    /// # Errors
+    /// `job_not_found`, `invalid_params` for what is no id, storage kinds.
+    fn delete(&self, id: String) -> BoxFuture<'static, Result<CronJob, Fault>>;
 }
 
 /// Agent to hub: text files as the hosts of a session hold them, unsaved changes included.

@@ -20,14 +20,17 @@ use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
+use super::cron::Cron;
 use super::deps::Deps;
 use super::index::Use;
+use super::jobs::JobsOf;
 use super::journal::write::Journal;
 use super::surroundings::{Abilities, Workplace};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
 use crate::background::{Tasks, Unheard};
+use crate::cron::ledger::Ledger;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -59,6 +62,7 @@ pub(super) struct Parts {
     pub(super) lock: FileLock,
     pub(super) dir: PathBuf,
     pub(super) next_turn: u64,
+    pub(super) jobs: Ledger,
 }
 
 /// The state of a loaded session.
@@ -85,6 +89,8 @@ pub(super) struct Actor {
     pub(super) turns: Turns,
     /// What the model is to be told outside the turns that hosts begin.
     pub(super) wakes: Wakes,
+    /// Its cron jobs.
+    pub(super) cron: Cron,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// What is not noted yet.
@@ -111,6 +117,7 @@ impl Actor {
             lock,
             dir,
             next_turn,
+            jobs,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -125,6 +132,7 @@ impl Actor {
             inbox: sender.clone(),
             door,
         };
+        let cron = Cron::new(deps, jobs, session.timezone.as_deref(), &handle.door);
         let actor = Self {
             deps: deps.clone(),
             inbox,
@@ -143,10 +151,12 @@ impl Actor {
             workplace: None,
             turns: Turns::default(),
             wakes,
+            cron,
             notes: TaskTracker::new(),
             unnoted: Arc::default(),
             note_at: None,
         };
+        deps.await_no_more(&id);
         deps.loaded.lock().insert(id.clone(), handle.clone());
         let (shell, processes) = (deps.shell.clone(), deps.processes.clone());
         deps.tasks
@@ -165,6 +175,7 @@ impl Actor {
     /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
         self.tasks.reconcile().await;
+        self.begin_jobs();
         loop {
             let (due, note_at) = (self.wakes.due(), self.note_at);
             tokio::select! {
@@ -173,6 +184,7 @@ impl Actor {
                     Some(command) => self.take(command).await,
                     None => break,
                 },
+                () = self.cron.recorded() => self.fires_recorded(),
                 Some(knock) = self.wakes.door.recv() => self.knocked(knock),
                 () = Wakes::gathered(due) => self.gather_over().await,
                 () = at(note_at) => self.note(),
@@ -215,6 +227,7 @@ impl Actor {
                 answer(reply, tools);
             }
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
+            Command::Cron(command) => self.cron(command).await,
             Command::Close { reply } => self.begin_close(reply),
             Command::Done(done) => self.done(*done).await,
         }
@@ -233,6 +246,7 @@ impl Actor {
             running: self.turns.running(),
             queued: self.turns.queued(),
             context: (posted.context_tokens, window),
+            n_jobs: self.cron.n_jobs(),
         }
     }
 
@@ -307,7 +321,11 @@ impl Actor {
             self.freshness.clone(),
             self.tasks.clone(),
         );
-        let open = move || Workplace::open(&deps, &session, freshness, tasks);
+        let jobs = Arc::new(JobsOf {
+            session: session.session_id.clone(),
+            inbox: self.own_inbox.clone(),
+        });
+        let open = move || Workplace::open(&deps, &session, freshness, tasks, jobs);
         let workplace = Arc::new(blocking::run(open).await);
         for warning in &workplace.warnings {
             self.journal.durable(
@@ -405,6 +423,7 @@ impl Actor {
                 self.turns.closing.push(reply);
             }
         }
+        self.cancel_appointments();
         self.tasks.close(SESSION_CLOSED, TASKS_CLOSE).await;
         self.end_processes(&id).await;
         self.notes.close();
@@ -429,16 +448,20 @@ impl Actor {
         self.journal.live(&AgentId::main(), closed);
         let synced = self.journal.sync().await;
         let (dir, ephemeral) = (self.dir.clone(), self.session.ephemeral);
-        let note = self.note_writer(Use::Closed);
+        let (note, index) = (self.note_writer(Use::Closed), self.index_writer());
         blocking::run(move || {
             if !ephemeral {
                 note();
+                index();
             } else if let Err(error) = crate::os::fs::remove_tree(&dir) {
                 tracing::warn!(%error, "an ephemeral session could not be removed");
             }
         })
         .await;
         self.deps.store.closed(&id, ephemeral);
+        if let Some(entry) = self.index_entry().filter(|_| !ephemeral) {
+            self.deps.await_closed(&id, &entry);
+        }
         self.deps.forget(&id);
         // From here on another process may write it.
         drop(self.lock);

@@ -11,6 +11,7 @@ use longshore_protocol::value::turn::{StartState, StopReason, TurnReason, WhenBu
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 
+use super::cron::CronCommand;
 use super::turns::TurnDone;
 use super::wake::WakeDoor;
 use crate::kernel::fault::Fault;
@@ -46,6 +47,8 @@ pub(super) enum Command {
     },
     /// The tools of the main agent.
     Tools { reply: Reply<Vec<ToolInfo>> },
+    /// Its cron jobs.
+    Cron(CronCommand),
     /// The checklist.
     Todos { reply: Reply<Vec<Todo>> },
     /// End what runs and unload.
@@ -103,6 +106,8 @@ pub struct View {
     pub queued: Vec<TurnId>,
     /// Tokens in the context, and what the model's context holds (0 where unknown).
     pub context: (u64, u64),
+    /// Cron jobs that may fire some day.
+    pub n_jobs: usize,
 }
 
 /// Sends to a session's task. Cheap to clone; the session lives on without handles.
@@ -219,7 +224,10 @@ impl SessionHandle {
         &self.door
     }
 
-    async fn call<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Fault> {
+    pub(super) async fn call<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, Fault> {
         let (reply, answer) = oneshot::channel();
         if self.inbox.send(command(reply)).await.is_err() {
             return Err(super::not_found(&self.id));

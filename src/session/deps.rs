@@ -15,6 +15,8 @@ use super::store::Store;
 use crate::agent::context::prompt::Surroundings;
 use crate::background::{TaskLimits, TaskSink, TaskSlots, Tasks, TasksParts};
 use crate::config::values::Config;
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{AskHost, HostFs, Publish};
 use crate::kernel::time::Timestamp;
@@ -65,6 +67,10 @@ pub struct Deps {
     pub file_locks: Arc<FileLocks>,
     /// One for the process: all searches share its threads.
     pub search: Arc<SearchPool>,
+    /// The appointments of all cron jobs.
+    pub cron: Scheduler,
+    /// When the jobs of sessions that are not loaded are due.
+    pub cron_index: Arc<Index>,
     /// One for the process: all images are decoded in it.
     pub images: ImagePool,
     /// Owns every task of every session.

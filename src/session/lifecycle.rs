@@ -130,6 +130,7 @@ impl Sessions {
                 running: None,
                 queued: Vec::new(),
                 context,
+                n_jobs: loaded.jobs.jobs().len(),
             })
         })
         .await
@@ -168,6 +169,7 @@ impl Sessions {
         if let Some(handle) = self.loaded(id) {
             handle.close().await?;
         }
+        self.deps.await_no_more(id);
         let (store, in_store) = (self.deps.store.clone(), id.clone());
         let held = blocking::run(move || {
             let Some(dir) = store.find(&in_store) else {
@@ -184,10 +186,12 @@ impl Sessions {
         let (tasks, grace) = (tasks_dir(&dir), deps.config.task.kill_grace);
         end_supervised(tasks, &deps.processes, deps.clock.now(), grace).await;
         let (store, id) = (self.deps.store.clone(), id.clone());
+        let index = self.deps.cron_index.clone();
         blocking::run(move || {
             let _lock = lock;
             fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
             store.closed(&id, true);
+            index.set(&id, None);
             Ok(())
         })
         .await
@@ -234,6 +238,7 @@ impl Sessions {
     /// Closes every session side by side, within a deadline; what is not done then is said in the log.
     pub async fn shutdown(&self, within: Duration) {
         let deadline = tokio::time::Instant::now() + within;
+        self.deps.cron.stop();
         let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
         let closing = futures::future::join_all(handles.iter().map(SessionHandle::close));
         if tokio::time::timeout_at(deadline, closing).await.is_err() {

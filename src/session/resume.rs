@@ -45,6 +45,7 @@ impl Deps {
             open,
             last,
             next_turn,
+            mut jobs,
             damage,
         } = loaded;
         let journal = Arc::new(self.journal(id, &dir, opened.log, last));
@@ -65,6 +66,9 @@ impl Deps {
         }
         self.end_strays(id, &dir);
         close_open(&journal, &open)?;
+        if let Some(turn) = &open.turn {
+            jobs.turn_ended(turn, &Usage::default());
+        }
         for (model, state) in model_state {
             if let Ok(client) = self.models.get(&model) {
                 client.restore(id, state);
@@ -87,6 +91,7 @@ impl Deps {
                 lock,
                 dir,
                 next_turn,
+                jobs,
             },
         ))
     }

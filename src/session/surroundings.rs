@@ -9,10 +9,12 @@ use longshore_protocol::value::tool::ToolInfo;
 
 use super::deps::Deps;
 use crate::background::Tasks;
+use crate::kernel::port::CronJobs;
 use crate::os::fs::{self, Durability};
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
 use crate::tool::catalog::{self, AgentSort, ToolDeps};
+use crate::tool::cron::CronDeps;
 use crate::tool::file::{FileDeps, Freshness};
 use crate::tool::registry::Registry;
 
@@ -48,6 +50,7 @@ impl Workplace {
         session: &Session,
         freshness: Arc<Freshness>,
         tasks: Tasks,
+        jobs: Arc<dyn CronJobs>,
     ) -> Self {
         let config = &deps.config;
         let dirs = session.additional_dirs.iter().map(PathBuf::from).collect();
@@ -84,6 +87,11 @@ impl Workplace {
             shell: deps.shell.clone(),
             tasks,
             looks_after_tasks: false,
+            cron: CronDeps {
+                jobs,
+                rules: config.cron.clone(),
+                is_ephemeral: session.ephemeral,
+            },
         };
         Self {
             workspace,

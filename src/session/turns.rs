@@ -80,6 +80,8 @@ pub(super) struct Waiting {
     /// What the input tells of, where the engine begins the turn.
     wakes: Vec<Wake>,
     gate: Option<oneshot::Receiver<()>>,
+    /// Hears when the record of its beginning is written.
+    recorded: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
@@ -88,9 +90,27 @@ impl Waiting {
         Self {
             turn,
             origin,
-            input: wakes.iter().map(Wake::shown).collect(),
+            input: wakes
+                .iter()
+                .filter(|wake| !wake.text.is_empty())
+                .map(Wake::shown)
+                .collect(),
             wakes,
             gate: None,
+            recorded: None,
+        }
+    }
+
+    /// The same, begun once a gate is released, and heard of when it is recorded.
+    pub(super) fn heard_by(
+        self,
+        recorded: oneshot::Sender<()>,
+        gate: Option<oneshot::Receiver<()>>,
+    ) -> Self {
+        Self {
+            gate,
+            recorded: Some(recorded),
+            ..self
         }
     }
 }
@@ -146,6 +166,7 @@ impl Actor {
             _ if running.cancel.is_cancelled() => self.enqueue(input),
             WhenBusy::Queue => self.enqueue(input),
             WhenBusy::Steer => {
+                self.cron.attended();
                 running.steers.push(Steer::Words(input));
                 Ok(Started {
                     turn: running.turn.clone(),
@@ -201,6 +222,7 @@ impl Actor {
             input,
             wakes: Vec::new(),
             gate: Some(released),
+            recorded: None,
         })
         .await?;
         Ok(Started {
@@ -243,6 +265,7 @@ impl Actor {
             input,
             wakes: Vec::new(),
             gate: Some(gate_of_turn),
+            recorded: None,
         });
         Ok(Started {
             turn,
@@ -347,6 +370,7 @@ impl Actor {
             mut input,
             wakes,
             gate,
+            recorded,
         } = waiting;
         let model = self.model()?;
         let (workplace, abilities) = (self.workplace().await?, self.abilities());
@@ -361,6 +385,7 @@ impl Actor {
             ));
         };
         if origin.is_from_host() {
+            self.cron.attended();
             self.turns.carried.clear();
             let summary = super::summary(&input);
             self.prompted(&input);
@@ -427,6 +452,7 @@ impl Actor {
                 origin,
                 input,
                 wakes: keys,
+                recorded,
             };
             let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
             let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis())
@@ -466,6 +492,8 @@ impl Actor {
             outcome,
             duration_ms,
         } = done;
+        // What its record says comes before its end.
+        self.hear_fires();
         let Some(running) = self.turns.running.take() else {
             return;
         };
@@ -488,6 +516,7 @@ impl Actor {
             self.board.set_context(agent.context.tokens());
         }
         self.take_back(running.given, running.is_woken, end.reason);
+        self.fires_settled(&end.turn, &end.usage);
         let words = running
             .steers
             .take()
@@ -514,6 +543,7 @@ impl Actor {
                 input: leftover,
                 wakes: Vec::new(),
                 gate: None,
+                recorded: None,
             };
             self.turns.queue.push_front(steered);
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Tool;
 use super::ask::AskUserQuestion;
+use super::cron::{CronCreate, CronDelete, CronDeps, CronList};
 use super::file::FileDeps;
 use super::file::edit::Edit;
 use super::file::glob::Glob;
@@ -27,6 +28,8 @@ pub struct ToolDeps {
     pub can_ask: bool,
     /// Runs commands.
     pub shell: Arc<Shell>,
+    /// The cron jobs of the session.
+    pub cron: CronDeps,
     /// Carries commands and other tasks of the session.
     pub tasks: Tasks,
     /// The agent has all of [`TASK_TOOLS`]; set where tools are made.
@@ -124,6 +127,24 @@ pub const TABLE: &[Row] = &[
         make: |_| Arc::new(TodoList::new()),
     },
     Row {
+        name: CronCreate::NAME,
+        agents: Agents::Main,
+        when: always,
+        make: |deps| Arc::new(CronCreate::new(deps.cron.clone())),
+    },
+    Row {
+        name: CronList::NAME,
+        agents: Agents::Main,
+        when: always,
+        make: |deps| Arc::new(CronList::new(deps.cron.clone())),
+    },
+    Row {
+        name: CronDelete::NAME,
+        agents: Agents::Main,
+        when: always,
+        make: |deps| Arc::new(CronDelete::new(deps.cron.clone())),
+    },
+    Row {
         name: AskUserQuestion::NAME,
         agents: Agents::Main,
         when: |deps| deps.can_ask,
@@ -187,6 +208,7 @@ mod tests {
             file,
             can_ask,
             shell: Arc::new(shell),
+            cron: crate::tool::cron::testing::deps(),
             tasks: Tasks::for_tests(Path::new("/nowhere")),
             looks_after_tasks: false,
         }

@@ -8,6 +8,7 @@
 pub mod args;
 pub mod ask;
 pub mod catalog;
+pub mod cron;
 pub mod display;
 pub mod file;
 pub mod host_files;

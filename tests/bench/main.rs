@@ -11,6 +11,7 @@
     reason = "a benchmark talks to a person, drives the program from outside and stops at the first surprise"
 )]
 
+mod cron;
 mod figures;
 mod files;
 mod mock;
@@ -46,6 +47,7 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    cron::measure(size, &mut table);
     search::measure(size, &mut table);
     files::measure(size, &mut table);
     shell::measure(size, &mut table);

@@ -16,6 +16,7 @@ mod support;
 
 mod acp_clients;
 mod contract;
+mod cron;
 mod files;
 mod host_files;
 mod hostile;

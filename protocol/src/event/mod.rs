@@ -3,6 +3,7 @@
 //! *Durable* events are in the session's journal, carry a `seq` without gaps and can be read again; *live* ones are
 //! deltas and states. All carry the fields of [`Common`] beside their own.
 
+pub mod cron;
 pub mod item;
 pub mod session;
 pub mod tool;
@@ -74,7 +75,7 @@ macro_rules! events {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{item, session, tool, turn};
+            use super::{cron, item, session, tool, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,12 @@ events! {
     QuestionResolved => "question/resolved" durable { tool::QuestionResolved },
     /// The checklist changed.
     TodoUpdated => "todo/updated" durable { session::TodoUpdated },
+    /// A cron job was made, deleted, paused, resumed or renewed, or is done.
+    CronChanged => "cron/changed" durable { cron::Changed },
+    /// A cron job has fired.
+    CronFired => "cron/fired" durable { cron::Fired },
+    /// Cron jobs that were to fire once fire more than a day late.
+    CronMissed => "cron/missed" durable { cron::Missed },
     /// Something was ignored, repaired or left out.
     Warning => "warning" durable { crate::value::failure::Warning },
     /// This host read too slowly: live events of the session were dropped here; every durable one after `fromSeq` follows.

@@ -1,6 +1,7 @@
 //! THE table of methods: what a host asks of a server.
 
 pub mod ask;
+pub mod cron;
 pub mod file;
 pub mod host;
 pub mod session;
@@ -67,7 +68,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, file, host, session, turn};
+            use super::{ask, cron, file, host, session, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -124,6 +125,18 @@ methods! {
     ToolList => "tool/list" { params: turn::ToolListParams, result: turn::ToolListResult, scope: Session, since: 1 },
     /// Gets the checklist.
     TodoGet => "todo/get" { params: turn::TodoGetParams, result: turn::TodoGetResult, scope: Session, since: 1 },
+    /// Lists the cron jobs of a session, loaded or not.
+    CronList => "cron/list" { params: cron::ListParams, result: cron::ListResult, scope: Session, since: 1 },
+    /// Makes a cron job.
+    CronCreate => "cron/create" { params: cron::CreateParams, result: cron::CreateResult, scope: Session, since: 1 },
+    /// Deletes a cron job for good.
+    CronDelete => "cron/delete" { params: cron::JobParams, result: cron::JobResult, scope: Session, since: 1 },
+    /// Has a cron job not fire until it is resumed. Nothing changes where it is paused already.
+    CronPause => "cron/pause" { params: cron::JobParams, result: cron::JobResult, scope: Session, since: 1 },
+    /// Has a paused cron job fire again, from now on; renews one that is getting old.
+    CronResume => "cron/resume" { params: cron::ResumeParams, result: cron::JobResult, scope: Session, since: 1 },
+    /// Fires a cron job now, paused or not; its schedule stays as it is.
+    CronFire => "cron/fire" { params: cron::JobParams, result: cron::FireResult, scope: Session, since: 1 },
     /// Finds files and directories by what was typed of their names.
     FileSearch => "file/search" { params: file::SearchParams, result: file::SearchResult, scope: Server, since: 1 },
     /// Lists open approvals.

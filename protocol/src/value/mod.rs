@@ -4,6 +4,7 @@
 
 pub mod approval;
 pub mod content;
+pub mod cron;
 pub mod display;
 pub mod failure;
 pub mod model;

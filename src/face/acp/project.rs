@@ -329,6 +329,10 @@ impl Projection {
             | DomainEvent::ApprovalResolved { .. }
             | DomainEvent::QuestionRequested { .. }
             | DomainEvent::QuestionResolved { .. } => {}
+            // What a job begins is shown as the turn it is.
+            DomainEvent::CronChanged { .. }
+            | DomainEvent::CronFired { .. }
+            | DomainEvent::CronMissed { .. } => {}
             DomainEvent::TodoUpdated { todos } => out.push(SessionUpdate::Plan(plan(todos))),
             DomainEvent::Warning { warning } => {
                 if self.caps.notices && !is_history {

@@ -38,6 +38,7 @@ fn session() -> Session {
         archived: false,
         metadata: serde_json::Map::new(),
         unattended: false,
+        timezone: None,
     }
 }
 

@@ -6,9 +6,10 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use longshore_protocol::event::{Event, EventSpec, item, session, spec, tool, turn};
+use longshore_protocol::event::{Event, EventSpec, cron, item, session, spec, tool, turn};
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronFire, CronJob};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,6 +47,9 @@ pub(super) fn kind(event: &DomainEvent) -> Event {
         DomainEvent::QuestionRequested { .. } => Event::QuestionRequested,
         DomainEvent::QuestionResolved { .. } => Event::QuestionResolved,
         DomainEvent::TodoUpdated { .. } => Event::TodoUpdated,
+        DomainEvent::CronChanged { .. } => Event::CronChanged,
+        DomainEvent::CronFired { .. } => Event::CronFired,
+        DomainEvent::CronMissed { .. } => Event::CronMissed,
         DomainEvent::Warning { .. } => Event::Warning,
     }
 }
@@ -455,6 +459,27 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
                 out,
             );
         }
+        DomainEvent::CronChanged { change, job } => stamp.put::<spec::CronChanged>(
+            &cron::Changed {
+                change: *change,
+                job: CronJob::clone(job),
+            },
+            out,
+        ),
+        DomainEvent::CronFired { turn, fire } => stamp.put::<spec::CronFired>(
+            &cron::Fired {
+                turn_id: turn.clone(),
+                fire: CronFire::clone(fire),
+            },
+            out,
+        ),
+        DomainEvent::CronMissed { turn, count } => stamp.put::<spec::CronMissed>(
+            &cron::Missed {
+                turn_id: turn.clone(),
+                count: *count,
+            },
+            out,
+        ),
         DomainEvent::Warning { warning } => stamp.put::<spec::Warning>(warning, out),
     }
 }

@@ -5,6 +5,7 @@ use longshore_protocol::value::approval::{
     ApprovalOption, ApprovalReason, ApprovalRequest, AskResolution, OptionId,
 };
 use longshore_protocol::value::content::{ContentPart, ImageOriginal};
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob, PauseReason};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
@@ -16,7 +17,9 @@ use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, json};
 
 use super::convert::{Fact, event_record, fact, state_record};
+use super::job::read_job;
 use super::record::{Line, Record, VERSION};
+use crate::kernel::cron::{AsideJob, CronOp, StoredJob};
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
 use crate::kernel::message::{Part, Thinking};
 use crate::kernel::rule::Grant;
@@ -161,6 +164,7 @@ fn durable() -> Vec<DomainEvent> {
                 job: "0badcafe".into(),
                 ideal_at: Timestamp(-1),
                 fire: "f1".into(),
+                is_last: true,
             }],
         },
         DomainEvent::TurnSteered {
@@ -277,6 +281,29 @@ fn durable() -> Vec<DomainEvent> {
                 status: TodoStatus::Pending,
             }],
         },
+        DomainEvent::CronChanged {
+            change: CronChange::Paused,
+            job: Box::new(wire_job()),
+        },
+        DomainEvent::CronFired {
+            turn: "t1".into(),
+            fire: Box::new(CronFire {
+                job_id: "0badcafe".into(),
+                fire_id: "f1".into(),
+                cron: "0 9 * * *".into(),
+                prompt: "p".into(),
+                recurring: true,
+                coalesced_count: 3,
+                stale: true,
+                missed: true,
+                ideal_at: Some("2026-01-01T09:00:00.000+00:00".into()),
+                fired_at: "2026-01-01T09:00:00.000+00:00".into(),
+            }),
+        },
+        DomainEvent::CronMissed {
+            turn: "t1".into(),
+            count: 2,
+        },
         DomainEvent::Warning {
             warning: Warning {
                 file: Some("f".into()),
@@ -313,7 +340,62 @@ fn states() -> Vec<StateRecord> {
             key: "m".into(),
             value: json!({"turn": 3}),
         },
+        StateRecord::Cron(CronOp::Added(Box::new(job()))),
+        StateRecord::Cron(CronOp::Deleted { id: job().id }),
+        StateRecord::Cron(CronOp::Paused {
+            id: job().id,
+            reason: PauseReason::Unattended,
+        }),
+        StateRecord::Cron(CronOp::Resumed { id: job().id }),
+        StateRecord::Cron(CronOp::Renewed { id: job().id }),
+        StateRecord::Cron(CronOp::Unreadable(aside())),
+        StateRecord::Cron(CronOp::Snapshot {
+            jobs: vec![job()],
+            aside: vec![aside()],
+        }),
     ]
+}
+
+fn job() -> StoredJob {
+    StoredJob {
+        id: "0badcafe".into(),
+        cron: "0 9 * * *".into(),
+        prompt: "p".into(),
+        recurring: true,
+        timezone: "UTC".into(),
+        created_at: Timestamp(1),
+        renewed_at: None,
+        cursor: Some(Timestamp(2)),
+        fired_at: None,
+        fires: 3,
+        unattended_fires: 0,
+        usage: Usage::default(),
+        paused: Some(PauseReason::Host),
+    }
+}
+
+fn wire_job() -> CronJob {
+    CronJob {
+        job_id: "0badcafe".into(),
+        cron: "0 9 * * *".into(),
+        schedule: "09:00 every day".into(),
+        prompt: "p".into(),
+        recurring: true,
+        timezone: "UTC".into(),
+        created_at: "2026-01-01T09:00:00.000Z".into(),
+        renewed_at: None,
+        next_fire_at: None,
+        last_fire_at: None,
+        fires: 1,
+        usage: Usage::default(),
+        paused: Some(PauseReason::Host),
+        stale: true,
+        error: None,
+    }
+}
+
+fn aside() -> AsideJob {
+    read_job(json!({"id": 5})).unwrap_err()
 }
 
 /// Through the bytes of a line.

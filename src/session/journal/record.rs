@@ -6,9 +6,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, TaskId, ToolCallId, TurnId};
+use longshore_protocol::id::{
+    AgentId, ApprovalId, ItemId, JobId, QuestionId, TaskId, ToolCallId, TurnId,
+};
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob, PauseReason};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
@@ -180,6 +183,31 @@ pub enum Record {
     },
     /// Event.
     TodoUpdated { todos: Vec<Todo> },
+    /// State: a cron job is new. As a value, so that one that can't be read is kept aside; see `job`.
+    CronAdded { job: Value },
+    /// State: a cron job is gone.
+    CronDeleted { job: JobId },
+    /// State: a cron job does not fire for now.
+    CronPaused { job: JobId, reason: PauseReason },
+    /// State: a paused cron job fires again.
+    CronResumed { job: JobId },
+    /// State: a cron job's age counts anew.
+    CronRenewed { job: JobId },
+    /// State: all cron jobs as they are.
+    CronSnapshot {
+        jobs: Vec<Value>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        aside: Vec<Value>,
+    },
+    /// Event.
+    CronChanged {
+        change: CronChange,
+        job: Box<CronJob>,
+    },
+    /// Event.
+    CronFired { turn: TurnId, fire: Box<CronFire> },
+    /// Event.
+    CronMissed { turn: TurnId, count: u32 },
     /// Event.
     Warning { warning: Warning },
 }
@@ -192,9 +220,11 @@ pub enum RecordKey {
     Task { task: TaskId },
     /// A job fired; the time in milliseconds since 1970.
     Fire {
-        job: Arc<str>,
+        job: JobId,
         ideal_at: i64,
         fire: Arc<str>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_last: bool,
     },
 }
 

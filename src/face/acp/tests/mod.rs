@@ -25,6 +25,8 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::background::TaskSlots;
 use crate::config::{self, LoadInput};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::hub::AskLimits;
 use crate::kernel::port::{AskHost, Publish};
@@ -141,6 +143,7 @@ impl Agent {
         // Ids must differ from those of an earlier process over this home.
         let seed = std::fs::read_dir(dir.path()).unwrap().count() as u64 + 1;
         let (shared_clock, processes) = (Arc::clone(&clock), Processes::new(None));
+        let (tasks, index) = (TaskTracker::new(), Index::new(&home));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -160,7 +163,9 @@ impl Agent {
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
             images: crate::media::pool::ImagePool::default(),
-            tasks: TaskTracker::new(),
+            cron: Scheduler::new(Arc::clone(&shared_clock), tasks.clone()),
+            cron_index: Arc::new(index),
+            tasks,
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
         });

@@ -84,7 +84,7 @@ async fn every_method_is_served() {
             continue;
         }
         let params = json!({"sessionId": "none", "turnId": "t1", "input": "x", "cwd": "/no/such", "approvalId": "a1",
-            "questionId": "q1", "protocolVersion": 1, "host": {"name": "t", "version": "1"}, "optionId": "reject"});
+            "questionId": "q1", "jobId": "0badcafe", "cron": "@daily", "prompt": "x", "protocolVersion": 1, "host": {"name": "t", "version": "1"}, "optionId": "reject"});
         let reply = host.reply(method.name(), params).await;
         let kind = &reply["error"]["data"]["kind"];
         let expected = match method {
@@ -94,7 +94,8 @@ async fn every_method_is_served() {
             | Method::ModelList
             | Method::SessionList
             | Method::SessionDetach => Value::Null,
-            Method::SessionCreate => json!("invalid_params"),
+            // It takes a session or a directory, not both.
+            Method::SessionCreate | Method::FileSearch => json!("invalid_params"),
             _ => json!("session_not_found"),
         };
         assert_eq!(*kind, expected, "{}: {reply}", method.name());

@@ -377,8 +377,17 @@ fn samples() -> Vec<DomainEvent> {
         "questions": [], "createdAt": "",
     });
     let usage = longshore_protocol::value::usage::Usage::default;
+    use longshore_protocol::value::cron::CronChange;
     use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
     use longshore_protocol::value::{session as sessions, tool::ProgressStream};
+    let job = json!({
+        "jobId": "0badcafe", "cron": "0 9 * * *", "schedule": "09:00 every day", "prompt": "p", "recurring": true,
+        "timezone": "UTC", "createdAt": "2026-01-01T09:00:00.000Z", "fires": 0, "usage": {},
+    });
+    let fire = json!({
+        "jobId": "0badcafe", "fireId": "f1", "cron": "0 9 * * *", "prompt": "p", "recurring": true,
+        "coalescedCount": 1, "stale": false, "firedAt": "2026-01-01T09:00:00.000Z",
+    });
     vec![
         DomainEvent::SessionCreated {
             session: serde_json::from_value(value(session)).unwrap(),
@@ -523,6 +532,18 @@ fn samples() -> Vec<DomainEvent> {
             outcome: AskResolution::Expired,
         },
         DomainEvent::TodoUpdated { todos: Vec::new() },
+        DomainEvent::CronChanged {
+            change: CronChange::Created,
+            job: serde_json::from_value(job).unwrap(),
+        },
+        DomainEvent::CronFired {
+            turn: turn(),
+            fire: serde_json::from_value(fire).unwrap(),
+        },
+        DomainEvent::CronMissed {
+            turn: turn(),
+            count: 1,
+        },
         DomainEvent::Warning {
             warning: Warning::new("ask", "x"),
         },

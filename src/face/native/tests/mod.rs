@@ -16,6 +16,8 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::background::TaskSlots;
 use crate::config::{self, LoadInput};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::hub::AskLimits;
 use crate::kernel::time::Timestamp;
@@ -55,7 +57,7 @@ impl Server {
             read: Arc::new(|_: &Path| Err(std::io::ErrorKind::NotFound.into())),
             trace: None,
         };
-        let tasks = TaskTracker::new();
+        let (tasks, index) = (TaskTracker::new(), Index::new(&home));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -74,6 +76,8 @@ impl Server {
             env,
             file_locks: Arc::new(FileLocks::default()),
             search: Arc::default(),
+            cron: Scheduler::new(Arc::clone(&clock), tasks.clone()),
+            cron_index: Arc::new(index),
             images: crate::media::pool::ImagePool::default(),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),
