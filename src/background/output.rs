@@ -70,7 +70,10 @@ struct State {
 #[derive(Debug, Clone)]
 struct LogState {
     path: PathBuf,
+    /// As it will be when the write under way is over: what that overwrites is not to be read any more.
     layout: Layout,
+    /// How much of the output can be read.
+    written: u64,
     problem: Option<String>,
     is_removed: bool,
 }
@@ -103,6 +106,7 @@ impl Output {
         let log = recorded.log_path.clone().map(|path| LogState {
             path,
             layout,
+            written: recorded.size_bytes,
             problem: recorded.log_problem.clone(),
             is_removed: recorded.log_removed,
         });
@@ -116,7 +120,8 @@ impl Output {
         })
     }
 
-    /// The output of a task whose log another process writes.
+    /// The output of a task whose log another process writes. Of one longer than its log the end may be read while it is
+    /// overwritten.
     pub(super) fn followed(path: &Path, caps: Caps) -> Arc<Self> {
         let output = Self::new();
         output.state().ring = None;
@@ -129,6 +134,7 @@ impl Output {
         let mut state = self.state();
         state.total_bytes = total_bytes;
         if let Some(log) = &mut state.log {
+            log.written = total_bytes;
             log.layout.n_bytes = total_bytes;
         }
         drop(state);
@@ -193,14 +199,23 @@ impl Output {
         self.state().log = Some(LogState {
             path: path.to_owned(),
             layout,
+            written: 0,
             problem: None,
             is_removed: false,
         });
     }
 
+    /// So many bytes are about to be added to the log.
+    pub(super) fn log_adding(&self, n_bytes: u64) {
+        if let Some(log) = &mut self.state().log {
+            log.layout.n_bytes = log.written + n_bytes;
+        }
+    }
+
     /// So much of the output is in the log.
     pub(super) fn log_written(&self, n_bytes: u64) {
         if let Some(log) = &mut self.state().log {
+            log.written = n_bytes;
             log.layout.n_bytes = n_bytes;
         }
     }
@@ -227,17 +242,14 @@ impl Output {
         let mut state = self.state();
         let log = state.log.as_mut().filter(|log| !log.is_removed)?;
         log.is_removed = true;
-        Some((
-            log.path.clone(),
-            log.layout.caps.file_bytes(log.layout.n_bytes),
-        ))
+        Some((log.path.clone(), log.layout.caps.file_bytes(log.written)))
     }
 
     /// How long the log's file is.
     pub(super) fn log_file_bytes(&self) -> u64 {
         let state = self.state();
         let log = state.log.as_ref().filter(|log| !log.is_removed);
-        log.map_or(0, |log| log.layout.caps.file_bytes(log.layout.n_bytes))
+        log.map_or(0, |log| log.layout.caps.file_bytes(log.written))
     }
 
     /// The task has ended: only what the log does not have is kept in memory.
@@ -267,10 +279,10 @@ impl Output {
         if let Some(log) = &state.log {
             output.log_removed = log.is_removed;
             // Without a byte there is no file.
-            let has_output = state.total_bytes > 0 || log.layout.n_bytes > 0;
+            let has_output = state.total_bytes > 0 || log.written > 0;
             let has_file = !log.is_removed && has_output;
             output.log_path = has_file.then(|| log.path.clone());
-            output.log_gap_bytes = log.layout.caps.gap_bytes(log.layout.n_bytes);
+            output.log_gap_bytes = log.layout.caps.gap_bytes(log.written);
             output.log_problem.clone_from(&log.problem);
         }
         output
@@ -319,9 +331,10 @@ impl Output {
                 let kept = log
                     .as_ref()
                     .map(|log| log.layout.first_kept(start))
-                    .filter(|first| log.as_ref().is_some_and(|log| *first < log.layout.n_bytes));
+                    .filter(|first| log.as_ref().is_some_and(|log| *first < log.written))
+                    .filter(|first| state.ring.as_ref().is_none_or(|ring| *first < ring.start()));
                 let Some(first) = kept else {
-                    // Only the ring has something, later on.
+                    // What the ring has begins later, but not later than what the log has.
                     let start = state.ring.as_ref().map_or(total_bytes, Ring::start);
                     let ring = state.ring.as_ref();
                     let bytes = ring.map_or_else(Vec::new, |ring| ring.copy_from(start, max_bytes));
@@ -341,7 +354,8 @@ impl Output {
             };
             let Some(log) = log else { return Ok(slice) };
             let (path, layout, start) = (log.path, log.layout, slice.start);
-            let read = blocking::run(move || read_file(&path, layout, start, max_bytes)).await;
+            let most = max_bytes.min(usize::try_from(log.written - start).unwrap_or(usize::MAX));
+            let read = blocking::run(move || read_file(&path, layout, start, most)).await;
             // The pump may have gone round the circle, or put the log in order, under the read.
             let is_same = {
                 let state = self.state();

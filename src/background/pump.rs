@@ -185,11 +185,10 @@ impl Pump {
             let path = record::log_path(&parts.dir, &self.id);
             let caps = Caps::of(parts.limits.log_max_bytes);
             let mut spill = Spill::new(path, caps, output.clone());
-            output.with_ring(|ring| {
-                for (_, piece) in ring.pieces() {
-                    spill.push(piece);
-                }
-            });
+            // Copied out first: the log says how far it is to the same output.
+            if let Some(bytes) = output.with_ring(|ring| ring.bytes().to_vec()) {
+                spill.push(&bytes);
+            }
             spill
         })
     }
@@ -307,11 +306,16 @@ impl Pump {
                 .map(|error| format!("its output could not be read to its end: {error}"));
         }
         let before = self.info();
-        let info = self.tasks.settle(&self.id, end, remains).await;
-        let (tasks, running, tap) = (self.tasks, self.running, self.tap);
+        let Self {
+            tasks,
+            id,
+            mut running,
+            tap,
+            ..
+        } = self;
         let mut next = None;
+        // Known before the command's own end is: nothing runs that is in no list.
         if let Some(residual) = residual.clone() {
-            let mut running = running;
             running.follow();
             let slots = tasks.take_slots_anyway();
             let plan = Plan {
@@ -327,6 +331,7 @@ impl Pump {
             tasks.tell_start(&info);
             next = Some(pump);
         }
+        let info = tasks.settle(&id, end, remains).await;
         if let (Some(tap), Some(info)) = (tap, info.or(before)) {
             tap.release(Released {
                 why: Why::Ended,

@@ -146,6 +146,7 @@ impl Spill {
         if let Writer::Idle(log) = &mut self.writer {
             let log = log.take();
             let bytes = std::mem::take(&mut self.queue);
+            self.output.log_adding(bytes.len() as u64);
             let (path, caps) = (self.path.clone(), self.caps);
             let write = blocking::run(move || {
                 let mut log = match log {

@@ -531,7 +531,7 @@ async fn a_log_beyond_its_cap_keeps_both_ends_while_it_grows() {
                     _ => line[(at % 8) as usize],
                 })
                 .collect();
-            assert_eq!(part.bytes, wanted, "from {from}");
+            assert!(part.bytes == wanted, "from {from}");
         }
     };
     check().await;
@@ -691,9 +691,8 @@ async fn what_ran_when_the_server_died_is_lost_once() {
     first.end_of(&parent.id).await;
     let running = first.tasks.list(Whose::Anyones, Which::Active);
     assert_eq!(running.len(), 2, "{running:?}");
-    // Both logs have reached the file.
     let log = first.dir().join(task.id.as_str()).join("output.log");
-    while !log.exists() {
+    while crate::os::fs::read(&log).unwrap_or_default() != b"out\n" {
         tokio::task::yield_now().await;
     }
 

@@ -7,68 +7,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{JobId, TurnId};
 use longshore_protocol::value::cron::CronJob;
 use longshore_protocol::value::usage::Usage;
 
-use super::expr::{Expression, ExpressionError};
+use super::check::{CronError, check_id, check_prompt, check_written};
+use super::expr::Expression;
 use super::fire::Fire;
 use super::ledger::{Fired, Ledger};
 use super::timing::{Slot, Timing, base_of, jitter_of};
 use super::zone::Zone;
 use crate::config::values::CronConfig;
 use crate::kernel::cron::{CronOp, ListedJob, NewJob, StoredJob};
-use crate::kernel::fault::Fault;
 use crate::kernel::limits::{
-    CRON_BATCH, CRON_HORIZON_DAYS, CRON_MISSED, CRON_ONE_SHOT_DAYS, CRON_PROMPT_BYTES,
-    CRON_RETRY_BASE, CRON_RETRY_MAX,
+    CRON_BATCH, CRON_MISSED, CRON_ONE_SHOT_DAYS, CRON_RETRY_BASE, CRON_RETRY_MAX,
 };
 use crate::kernel::time::Timestamp;
 
 const DAY_MS: i64 = 86_400_000;
-
-/// Why something can't be done with a job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CronError {
-    /// Nobody may make jobs.
-    #[error("cron jobs are switched off here (cron.enabled)")]
-    Disabled,
-    /// The expression can't be read.
-    #[error("{0}")]
-    Expression(#[from] ExpressionError),
-    /// There is no such zone.
-    #[error("there is no time zone named `{0}`; use an IANA name such as Europe/Berlin")]
-    UnknownZone(String),
-    /// It would never fire.
-    #[error("`{0}` has no time within the next 5 years")]
-    Never(String),
-    /// There are too many.
-    #[error("this session has {0} cron jobs, which is all it may have; delete one first")]
-    TooMany(u32),
-    /// There is nothing to be told.
-    #[error("the prompt is empty")]
-    NoPrompt,
-    /// There is too much.
-    #[error("the prompt has {0} bytes; at most {CRON_PROMPT_BYTES} are kept")]
-    LongPrompt(usize),
-    /// A one-shot job almost a year ahead.
-    #[error(
-        "`{cron}` comes next at {at}, more than {CRON_ONE_SHOT_DAYS} days from now: this year's time has passed. For a job that fires once, name a time that is still to come"
-    )]
-    Passed {
-        /// The expression.
-        cron: String,
-        /// Its next time.
-        at: String,
-    },
-    /// Not an id.
-    #[error("`{0}` is no job id: an id has 8 lower-case hex digits, such as 0badcafe")]
-    BadId(String),
-    /// No job has it.
-    #[error("there is no cron job {0} in this session")]
-    NotFound(String),
-}
 
 /// The jobs of a loaded session.
 #[derive(Debug)]
@@ -83,8 +39,10 @@ pub struct JobSet {
 struct Kept {
     /// Why it has none: its expression or its zone can't be read.
     timing: Result<Timing, String>,
-    /// Where its appointment was looked for from.
-    base: Timestamp,
+    /// Where its appointment was looked for from; absent where it was not looked for yet.
+    base: Option<Timestamp>,
+    /// True where that is when its own times were found to be damaged.
+    is_makeshift: bool,
     slot: Option<Slot>,
     /// A host wants it to fire at once.
     by_hand: bool,
@@ -256,7 +214,12 @@ impl JobSet {
             }
         }
         self.ledger.fired(turn, fires, now);
-        self.refresh(now);
+        for fire in fires {
+            match self.ledger.get(fire.job.as_str()) {
+                Some(job) => work_out(&mut self.kept, job, &self.rules, now),
+                None => drop(self.kept.remove(&fire.job)),
+            }
+        }
     }
 
     /// Fires could not be delivered: they wait a little, longer each time. Says whether this is the first time for one.
@@ -315,7 +278,12 @@ impl JobSet {
             return Vec::new();
         }
         let due = self.ledger.jobs().iter().filter(|job| {
-            job.recurring && job.unattended_fires >= most && self.due_of(job, now).is_some()
+            job.recurring
+                && job.unattended_fires >= most
+                && self
+                    .kept
+                    .get(&job.id)
+                    .is_some_and(|kept| kept.due(job, now).is_some())
         });
         due.map(|job| job.id.clone()).collect()
     }
@@ -328,14 +296,16 @@ impl JobSet {
         }
         let mut due: Vec<(Option<Timestamp>, usize, &StoredJob)> = Vec::new();
         for (n, job) in self.ledger.jobs().iter().enumerate() {
-            let by_hand = self.kept.get(&job.id).is_some_and(|kept| kept.by_hand);
-            let waits = self.kept.get(&job.id).and_then(|kept| kept.retry);
-            if waits.is_some_and(|(_, until)| until > now) {
+            let Some(kept) = self.kept.get(&job.id) else {
+                continue;
+            };
+            if kept.retry.is_some_and(|(_, until)| until > now) {
                 continue;
             }
-            let slot = self.due_of(job, now);
-            if by_hand || slot.is_some() {
-                due.push((slot.map(|slot| slot.ideal).filter(|_| !by_hand), n, job));
+            let slot = kept.due(job, now);
+            if kept.by_hand || slot.is_some() {
+                let ideal = slot.map(|slot| slot.ideal).filter(|_| !kept.by_hand);
+                due.push((ideal, n, job));
             }
         }
         due.sort_by_key(|(ideal, n, _)| (*ideal, *n));
@@ -366,20 +336,7 @@ impl JobSet {
     pub fn refresh(&mut self, now: Timestamp) {
         let jobs = self.ledger.jobs();
         for job in jobs {
-            let base = base_of(job.created_at, job.cursor, now);
-            if self.kept.get(&job.id).is_some_and(|kept| kept.base == base) {
-                continue;
-            }
-            let kept = self
-                .kept
-                .entry(job.id.clone())
-                .or_insert_with(|| Kept::new(job, self.rules.jitter));
-            kept.base = base;
-            kept.slot = kept
-                .timing
-                .as_ref()
-                .ok()
-                .and_then(|timing| timing.next(base));
+            work_out(&mut self.kept, job, &self.rules, now);
         }
         if self.kept.len() > jobs.len() {
             self.kept
@@ -387,16 +344,11 @@ impl JobSet {
         }
     }
 
-    fn due_of(&self, job: &StoredJob, now: Timestamp) -> Option<Slot> {
-        let slot = self.kept.get(&job.id)?.slot?;
-        (slot.due <= now && job.paused.is_none()).then_some(slot)
-    }
-
     /// A job that a host wants to fire answers for what is due of it, too.
     fn fire(&self, job: &StoredJob, now: Timestamp, id: String) -> Option<Fire> {
         let kept = self.kept.get(&job.id)?;
-        let due = match (self.due_of(job, now), &kept.timing) {
-            (Some(_), Ok(timing)) => timing.due(kept.base, now),
+        let due = match (kept.due(job, now), &kept.timing, kept.base) {
+            (Some(_), Ok(timing), Some(base)) => timing.due(base, now),
             _ => None,
         };
         if due.is_none() && !kept.by_hand {
@@ -425,7 +377,41 @@ fn age_from(job: &StoredJob) -> Timestamp {
     job.renewed_at.unwrap_or(job.created_at)
 }
 
+/// Works out the next appointment of a job, where it may have changed.
+fn work_out(kept: &mut HashMap<JobId, Kept>, job: &StoredJob, rules: &CronConfig, now: Timestamp) {
+    if !kept.contains_key(&job.id) {
+        kept.insert(job.id.clone(), Kept::new(job, rules.jitter));
+    }
+    if let Some(kept) = kept.get_mut(&job.id) {
+        kept.look_from(base_of(job.created_at, job.cursor, now), now);
+    }
+}
+
 impl Kept {
+    /// Looks for the next appointment after a base; after now, once, where there is none.
+    fn look_from(&mut self, base: Option<Timestamp>, now: Timestamp) {
+        let is_same = match base {
+            Some(_) => !self.is_makeshift && self.base == base,
+            None => self.is_makeshift && self.base <= Some(now),
+        };
+        if is_same {
+            return;
+        }
+        let from = base.unwrap_or(now);
+        (self.base, self.is_makeshift) = (Some(from), base.is_none());
+        self.slot = self
+            .timing
+            .as_ref()
+            .ok()
+            .and_then(|timing| timing.next(from));
+    }
+
+    /// The appointment that is due.
+    fn due(&self, job: &StoredJob, now: Timestamp) -> Option<Slot> {
+        let slot = self.slot?;
+        (slot.due <= now && job.paused.is_none()).then_some(slot)
+    }
+
     fn new(job: &StoredJob, jitter: bool) -> Self {
         let timing = match (job.cron.parse::<Expression>(), Zone::find(&job.timezone)) {
             (Ok(expression), Some(zone)) => Ok(Timing {
@@ -443,81 +429,11 @@ impl Kept {
         };
         Self {
             timing,
-            base: Timestamp(i64::MIN),
+            base: None,
+            is_makeshift: false,
             slot: None,
             by_hand: false,
             retry: None,
         }
     }
 }
-
-/// What can be said about a new job without looking at the clock: it may be made, its expression and its zone can be read.
-///
-/// # Errors
-/// The first thing that is wrong with it.
-pub fn check_written(
-    rules: &CronConfig,
-    new: &NewJob,
-) -> Result<(Expression, Option<Zone>), CronError> {
-    if !rules.enabled {
-        return Err(CronError::Disabled);
-    }
-    let expression = new.cron.parse::<Expression>()?;
-    let zone = match &new.timezone {
-        None => None,
-        Some(name) => Some(Zone::find(name).ok_or_else(|| CronError::UnknownZone(name.clone()))?),
-    };
-    Ok((expression, zone))
-}
-
-/// Checks the prompt of a new job.
-///
-/// # Errors
-/// It is empty or too long.
-pub fn check_prompt(prompt: &str) -> Result<(), CronError> {
-    match prompt.len() {
-        _ if prompt.trim().is_empty() => Err(CronError::NoPrompt),
-        n if n > CRON_PROMPT_BYTES => Err(CronError::LongPrompt(n)),
-        _ => Ok(()),
-    }
-}
-
-/// Checks that a text could be the id of a job.
-///
-/// # Errors
-/// It has another form.
-pub fn check_id(id: &str) -> Result<(), CronError> {
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if id.len() == 8 && id.bytes().all(is_hex) {
-        Ok(())
-    } else {
-        Err(CronError::BadId(id.chars().take(20).collect()))
-    }
-}
-
-impl From<CronError> for Fault {
-    fn from(error: CronError) -> Self {
-        let message = error.to_string();
-        match error {
-            CronError::Disabled => Self::new(ErrorKind::NotSupported, message),
-            CronError::TooMany(max) => Self::new(ErrorKind::LimitExceeded, message)
-                .with("name", "max_jobs")
-                .with("value", max),
-            CronError::NotFound(_) => Self::new(ErrorKind::JobNotFound, message),
-            CronError::Expression(_) | CronError::Never(_) | CronError::Passed { .. } => {
-                Self::new(ErrorKind::InvalidParams, message).with("path", "/cron")
-            }
-            CronError::UnknownZone(_) => {
-                Self::new(ErrorKind::InvalidParams, message).with("path", "/timezone")
-            }
-            CronError::NoPrompt | CronError::LongPrompt(_) => {
-                Self::new(ErrorKind::InvalidParams, message).with("path", "/prompt")
-            }
-            CronError::BadId(_) => {
-                Self::new(ErrorKind::InvalidParams, message).with("path", "/jobId")
-            }
-        }
-    }
-}
-
-const _: () = assert!(CRON_HORIZON_DAYS == 5 * 366, "the message says 5 years");

@@ -1,8 +1,9 @@
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::cron::PauseReason;
 
+use super::check::CronError;
 use super::fire::Fire;
-use super::jobs::{CronError, JobSet};
+use super::jobs::JobSet;
 use super::ledger::{Fired, Ledger};
 use super::ledger_tests::job;
 use super::zone::Zone;
@@ -366,6 +367,13 @@ fn a_clock_that_is_set_back_makes_nothing_fire_twice() {
     );
     set.refresh(now);
     assert_eq!(set.next_due(), Some(at("2026-03-01T09:05:00Z")));
+    let later = at("2026-03-01T09:05:00Z");
+    set.refresh(later);
+    let fires = due(&set, later);
+    assert_eq!(fires[0].due.unwrap().n_coalesced, 1, "nothing is replayed");
+    fired(&mut set, &fires, later);
+    set.refresh(later);
+    assert_eq!(set.next_due(), Some(at("2026-03-01T09:10:00Z")));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! reading at [`expr`] for times, at [`jobs`] for jobs.
 
 pub mod calendar;
+pub mod check;
 pub mod expr;
 pub mod field;
 pub mod fire;

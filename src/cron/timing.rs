@@ -125,16 +125,17 @@ pub fn jitter_of(id: &str) -> f64 {
     u32::from_str_radix(id, 16).map_or(0.0, |bits| f64::from(bits) / 4_294_967_296.0)
 }
 
-/// The instant after which a job's next appointment is looked for.
+/// The instant after which a job's next appointment is looked for; `None` where that is not known any more.
 ///
-/// That is its last fire, or its making where it has not fired. Either may lie in the future, where the clock was set
-/// back: then nothing is due again until the clock gets there. More than a day ahead it is no memory but damage, and
-/// what counts is now: nothing is replayed, and the job is not silent for ever.
-pub fn base_of(created: Timestamp, cursor: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    let base = cursor.map_or(created, |cursor| cursor.max(created));
-    if base > now.plus_ms(DAY_MS) {
-        now
-    } else {
-        base
+/// It is the job's last fire, or its making where it has not fired. Either may lie in the future, where the clock was set
+/// back: then nothing is due again until the clock gets there. More than a day ahead it is no memory but damage: then what
+/// counts is when that was found, so that nothing is replayed and the job is not silent for ever.
+pub fn base_of(created: Timestamp, cursor: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let is_damage = |at: Timestamp| at > now.plus_ms(DAY_MS);
+    match cursor {
+        Some(cursor) if is_damage(cursor) => None,
+        Some(cursor) if is_damage(created) => Some(cursor),
+        Some(cursor) => Some(cursor.max(created)),
+        None => Some(created).filter(|created| !is_damage(*created)),
     }
 }

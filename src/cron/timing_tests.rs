@@ -173,32 +173,21 @@ fn no_jitter_reaches_the_next_instant() {
 #[test]
 fn where_the_next_appointment_is_looked_for() {
     let now = at("2026-01-10T12:00:00Z");
+    let (first, fifth) = ("2026-01-01T00:00:00Z", "2026-01-05T00:00:00Z");
+    let (hour_ahead, far) = ("2026-01-10T13:00:00Z", "2099-01-01T00:00:00Z");
     for (created, cursor, base) in [
-        ("2026-01-01T00:00:00Z", None, "2026-01-01T00:00:00Z"),
-        (
-            "2026-01-01T00:00:00Z",
-            Some("2026-01-09T09:00:00Z"),
-            "2026-01-09T09:00:00Z",
-        ),
-        (
-            "2026-01-05T00:00:00Z",
-            Some("2026-01-01T09:00:00Z"),
-            "2026-01-05T00:00:00Z",
-        ),
+        (first, None, Some(first)),
+        (first, Some(fifth), Some(fifth)),
+        (fifth, Some(first), Some(fifth)),
         // The clock was set back an hour: what was answered for stays so.
-        (
-            "2026-01-01T00:00:00Z",
-            Some("2026-01-10T13:00:00Z"),
-            "2026-01-10T13:00:00Z",
-        ),
+        (first, Some(hour_ahead), Some(hour_ahead)),
         // What lies far ahead is no memory.
-        (
-            "2026-01-01T00:00:00Z",
-            Some("2099-01-01T00:00:00Z"),
-            "2026-01-10T12:00:00Z",
-        ),
-        ("2099-01-01T00:00:00Z", None, "2026-01-10T12:00:00Z"),
+        (first, Some(far), None),
+        (far, None, None),
+        (far, Some(first), Some(first)),
+        (far, Some(far), None),
     ] {
-        assert_eq!(base_of(at(created), cursor.map(at), now), at(base));
+        let found = base_of(at(created), cursor.map(at), now);
+        assert_eq!(found, base.map(at), "{created} {cursor:?}");
     }
 }

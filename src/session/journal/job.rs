@@ -8,6 +8,7 @@ use longshore_protocol::value::usage::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::cron::check::check_id;
 use crate::kernel::cron::{AsideJob, StoredJob};
 use crate::kernel::time::Timestamp;
 
@@ -83,7 +84,7 @@ pub(super) fn read_job(value: Value) -> Result<StoredJob, AsideJob> {
             });
         }
     };
-    if let Err(error) = crate::cron::jobs::check_id(record.id.as_str()) {
+    if let Err(error) = check_id(record.id.as_str()) {
         return Err(AsideJob {
             reason: error.to_string(),
             value,

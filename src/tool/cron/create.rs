@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{CronDeps, failed, lines};
-use crate::cron::jobs::{check_prompt, check_written};
+use crate::cron::check::{CronError, check_prompt, check_written};
 use crate::kernel::cron::NewJob;
 use crate::kernel::limits::CRON_PROMPT_BYTES;
 use crate::kernel::rule::Subject;
@@ -94,9 +94,7 @@ impl Tool for CronCreate {
             recurring: args.recurring.unwrap_or(true),
             timezone: args.timezone,
         };
-        let refused = |error: crate::cron::jobs::CronError| {
-            Refusal::new(format!("No job was created: {error}."))
-        };
+        let refused = |error: CronError| Refusal::new(format!("No job was created: {error}."));
         let (expression, zone) = check_written(&self.deps.rules, &new).map_err(refused)?;
         check_prompt(&new.prompt).map_err(refused)?;
         let words = expression.in_words();

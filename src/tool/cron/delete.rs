@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{CronDeps, failed};
-use crate::cron::jobs::check_id;
+use crate::cron::check::check_id;
 use crate::kernel::rule::Subject;
 use crate::tool::{Call, CallCx, Outcome, Refusal, Tool, ToolSpec, args};
 

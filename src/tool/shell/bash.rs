@@ -20,6 +20,9 @@ use crate::kernel::rule::Subject;
 use crate::path::PathError;
 use crate::tool::{Call, CallCx, Refusal, Tool, ToolSpec, args};
 
+/// What the model reads, with places for what is so for its agent.
+pub(super) const TEXT: &str = include_str!("bash.md");
+
 /// The longest title.
 const TITLE_CHARS: usize = 200;
 

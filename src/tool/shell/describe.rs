@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::bash::TEXT;
 use crate::kernel::limits::{
     COMMAND_HEAD_CHARS, COMMAND_LINE_CHARS, COMMAND_TAIL_CHARS, COMMAND_TIMEOUT,
     COMMAND_TIMEOUT_MAX, TASK_TIMEOUT_MAX,
@@ -56,8 +57,7 @@ pub(super) enum LeftRunning {
 impl Description {
     /// The tool's description.
     pub(super) fn text(&self) -> String {
-        include_str!("bash.md")
-            .trim()
+        TEXT.trim()
             .replace("{shell}", &self.shell)
             .replace("{background}", &self.background.text())
             .replace("{head_chars}", &COMMAND_HEAD_CHARS.to_string())
