@@ -10,16 +10,21 @@ use longshore_protocol::method::host::ServerInfo;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::TaskSlots;
 use crate::config::secret::SecretText;
 use crate::config::values::Config;
 use crate::config::{self, Assignment, LoadInput, UserFile};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::face::acp::AcpDeps;
 use crate::face::native::NativeDeps;
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
-use crate::kernel::limits::PROCESS_GRACE;
+use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
+use crate::media::pool::ImagePool;
 use crate::os::clock::{Clock, SystemClock};
-use crate::os::env::Env;
+use crate::os::env::{Env, current_exe};
+use crate::os::file_clock::FileClock;
 use crate::os::fs;
 use crate::os::ids::RandomIds;
 use crate::os::lock::FileLock;
@@ -151,7 +156,10 @@ impl App {
     /// Puts everything together. Opens no socket and reads no session.
     pub fn new(settings: Settings, processes: Processes) -> Self {
         let Settings { home, config, env } = &settings;
-        let clock: Arc<dyn Clock> = SystemClock::shared();
+        let clock: Arc<dyn Clock> = match &config.clock_file {
+            Some(path) => Arc::new(FileClock::new(path.clone())),
+            None => SystemClock::shared(),
+        };
         let store = Arc::new(Store::new(home));
         let limits = AskLimits {
             approval_timeout: config.permission.approval_timeout,
@@ -176,14 +184,20 @@ impl App {
             // A server that a host spawned does nothing of its own once nobody watches.
             run_detached: config.session.run_detached.unwrap_or(false),
             asks: hub.clone(),
+            host_fs: hub.clone(),
             clock: clock.clone(),
             ids: RandomIds::shared(),
             env: env.clone(),
-            shell: Arc::new(Shell::new(env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(env, &config.shell, &config.task)),
             processes: processes.clone(),
+            task_slots: TaskSlots::new(TASKS_PER_PROCESS),
+            supervisor: supervisor(config),
             file_locks: Arc::<FileLocks>::default(),
             temps: Some(cleanup.clone()),
             search: Arc::<SearchPool>::default(),
+            images: ImagePool::default(),
+            cron: Scheduler::new(clock.clone(), tasks.clone()),
+            cron_index: Arc::new(Index::new(home)),
             tasks: tasks.clone(),
             running: Arc::<Running>::default(),
             loaded: Loads::default(),
@@ -272,6 +286,18 @@ fn remove_ephemeral(dir: &Path) {
             tracing::warn!(%error, "the leavings of an ephemeral session could not be removed");
         }
     }
+}
+
+/// This program's file, where it is to be started again to supervise commands.
+fn supervisor(config: &Config) -> Option<PathBuf> {
+    if !config.task.keep_alive {
+        return None;
+    }
+    let program = current_exe();
+    if let Err(error) = &program {
+        tracing::warn!(%error, "commands end with the server: its own file is not known");
+    }
+    program.ok()
 }
 
 fn now_of(clock: &Arc<dyn Clock>) -> Now {

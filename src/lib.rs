@@ -9,11 +9,14 @@ pub mod rpc;
 // Layer 2: storage and formats.
 pub mod config;
 pub mod http;
+pub mod media;
 pub mod path;
 pub mod schema;
 pub mod store;
 pub mod text;
 // Layer 3: one concern each.
+pub mod background;
+pub mod cron;
 pub mod permission;
 pub mod provider;
 // Layer 4: the model's hands.

@@ -83,8 +83,12 @@ ids! {
     ApprovalId;
     /// A question asked of hosts: `q1`, `q2`, …
     QuestionId;
-    /// A task in the background: its kind and eight letters or digits, such as `bash-4f7k2m9q`.
+    /// A task: `bash-`, `agent-` or `question-` and eight letters or digits. Unique in its session, never used again.
     TaskId;
+    /// A command of the user's own: named by the host that runs it, or `cmd-` and eight letters or digits.
+    CommandId;
+    /// A cron job: 8 hex digits, unique in its session.
+    JobId;
     /// A host attached to this server, for messages and status only.
     HostId;
 }

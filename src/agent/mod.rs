@@ -5,6 +5,7 @@
 //! It knows no tool by name and no wire of a model. Its history is valid for a provider at every moment: a step's calls
 //! and results enter it together, so there is never a call without its result. Start with [`turn`].
 
+mod attachment;
 pub mod call;
 pub mod context;
 mod media;
@@ -39,9 +40,13 @@ use longshore_protocol::value::usage::Usage;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::attachment::Attachments;
 use self::context::Context;
-use crate::kernel::event::DomainEvent;
-use crate::kernel::port::{AskHost, EventSink};
+use self::media::LeftOut;
+use crate::kernel::event::{DomainEvent, StateRecord};
+use crate::kernel::fault::Fault;
+use crate::kernel::message::{Message, MessageOrigin};
+use crate::kernel::port::{AskHost, EventSink, HostFs};
 use crate::kernel::rule::Grant;
 use crate::kernel::wake::{Wake, WakeKey};
 use crate::os::clock::Clock;
@@ -72,6 +77,8 @@ pub struct Agent {
     pub told: HashSet<WakeKey>,
     /// True once a command of the shell was started: its processes may outlive their calls.
     pub ran_commands: bool,
+    /// Images that no request holds.
+    left_out: LeftOut,
     /// The system prompt, rendered at the first turn of this process and byte-stable from then on.
     pub system: Option<Arc<str>>,
 }
@@ -121,12 +128,16 @@ pub struct TurnCx {
     pub approval_timeout: Option<std::time::Duration>,
     /// Where long outputs go.
     pub results_dir: PathBuf,
+    /// How attached images are made fit.
+    pub attachments: Attachments,
     /// What the system prompt says about the surroundings.
     pub surroundings: context::prompt::Surroundings,
     /// Where events go.
     pub sink: Arc<dyn EventSink>,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
+    /// Text files as hosts hold them.
+    pub host_fs: Arc<dyn HostFs>,
     /// What is waited for.
     pub board: Arc<Board>,
     /// Time.
@@ -144,6 +155,13 @@ pub enum Steer {
     Words(Vec<ContentPart>),
     /// Something the engine tells.
     Wake(Wake),
+    /// The user's own command and what came of it, as the model reads them. It asks for no answer.
+    Shell {
+        /// The command.
+        input: Arc<str>,
+        /// What came of it.
+        output: Arc<str>,
+    },
 }
 
 impl Steers {
@@ -161,6 +179,7 @@ impl Steers {
     pub fn has_news(&self, told: &HashSet<WakeKey>) -> bool {
         self.lock().iter().any(|steer| match steer {
             Steer::Words(_) => true,
+            Steer::Shell { .. } => false,
             Steer::Wake(wake) => !told.contains(&wake.key),
         })
     }
@@ -273,6 +292,33 @@ impl Ids {
 }
 
 impl Agent {
+    /// Takes the user's own command, and what came of it, into the history; not between a call and its result.
+    ///
+    /// # Errors
+    /// Storage kinds: the history does not have it then.
+    pub fn hear_shell(
+        &mut self,
+        sink: &dyn EventSink,
+        input: Arc<str>,
+        output: Arc<str>,
+    ) -> Result<(), Fault> {
+        sink.state(
+            &self.id,
+            StateRecord::Shell {
+                input: input.clone(),
+                output: output.clone(),
+            },
+        )?;
+        self.heard_shell(input, output);
+        Ok(())
+    }
+
+    fn heard_shell(&mut self, input: Arc<str>, output: Arc<str>) {
+        for text in [input, output] {
+            self.context.push(Message::user(text, MessageOrigin::Shell));
+        }
+    }
+
     /// The main agent of a new session.
     pub fn new(session: SessionId) -> Self {
         Self {
@@ -286,6 +332,7 @@ impl Agent {
             interrupted: false,
             told: HashSet::new(),
             ran_commands: false,
+            left_out: LeftOut::default(),
             system: None,
         }
     }

@@ -91,6 +91,9 @@ impl Restore {
                     step.tokens = Some(context_tokens);
                 }
             }
+            StateRecord::Shell { input, output } => self.agent.heard_shell(input, output),
+            // Jobs belong to the session.
+            StateRecord::Cron(_) => {}
             StateRecord::ModelState { key, value } => {
                 self.model_state.retain(|(other, _)| *other != key);
                 self.model_state.push((key, value));
@@ -186,8 +189,10 @@ impl Restore {
                 is_error,
                 output,
                 note,
+                told,
                 ..
             } => {
+                self.agent.told.extend(told.iter().cloned());
                 if let Some(step) = &mut self.step {
                     step.result(call, output.clone(), *is_error, note.clone());
                 }
@@ -218,6 +223,15 @@ impl Restore {
             | DomainEvent::ToolDelta { .. }
             | DomainEvent::ToolRunning { .. }
             | DomainEvent::ToolProgress { .. }
+            | DomainEvent::ShellStarted { .. }
+            | DomainEvent::ShellOutput { .. }
+            | DomainEvent::ShellEnded { .. }
+            | DomainEvent::TaskStarted { .. }
+            | DomainEvent::TaskUpdated { .. }
+            | DomainEvent::TaskEnded { .. }
+            | DomainEvent::CronChanged { .. }
+            | DomainEvent::CronFired { .. }
+            | DomainEvent::CronMissed { .. }
             | DomainEvent::Warning { .. } => {}
         }
     }
@@ -243,13 +257,11 @@ impl Restore {
 
     fn input(&mut self, origin: Origin, input: &[ContentPart], wakes: &[WakeKey]) {
         self.agent.told.extend(wakes.iter().cloned());
-        // It was checked before it was recorded; what a newer check would refuse is left out rather than the session.
-        if let Ok(parts) = convert(input) {
-            self.agent.context.push(Message::User {
-                parts,
-                origin: message_origin(origin),
-            });
-        }
+        // Its images were made fit before it was recorded.
+        self.agent.context.push(Message::User {
+            parts: convert(input),
+            origin: message_origin(origin),
+        });
     }
 
     fn part(&mut self, part: Part, partial: bool) {
@@ -381,6 +393,7 @@ mod tests {
             display: None,
             duration_ms: 0,
             truncated: false,
+            told: vec![],
         }
     }
 

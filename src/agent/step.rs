@@ -9,7 +9,6 @@ use longshore_protocol::value::turn::FinishReason;
 use longshore_protocol::value::usage::Usage;
 
 use super::context::render::estimate_answer;
-use super::media::LeftOut;
 use super::turn::Progress;
 use super::{Agent, TurnCx};
 use crate::kernel::event::{DomainEvent, StateRecord};
@@ -63,7 +62,7 @@ impl Agent {
         let mut budget = Budget::new(cx.limits.max_attempts_per_step);
         let mut attempt = 1;
         loop {
-            let request = self.model_request(cx, attempt, &progress.left_out);
+            let request = self.model_request(cx, attempt);
             let mut shown = Shown::default();
             let mut assembler = Assembler::new();
             let outcome = tokio::select! {
@@ -86,10 +85,7 @@ impl Agent {
             if let Some(usage) = spent {
                 self.spend(cx, usage, self.context.tokens(), progress)?;
             }
-            let delay = if progress
-                .left_out
-                .more(error.class, &self.context.messages())
-            {
+            let delay = if self.left_out.more(error.class, &self.context.messages()) {
                 Duration::ZERO
             } else {
                 let begun = !shown.items.is_empty() || !shown.calls.is_empty();
@@ -130,9 +126,9 @@ impl Agent {
         }
     }
 
-    fn model_request(&self, cx: &TurnCx, attempt: u32, left_out: &LeftOut) -> ModelRequest {
+    fn model_request(&self, cx: &TurnCx, attempt: u32) -> ModelRequest {
         let mut messages = self.context.messages();
-        left_out.apply(&mut messages);
+        self.left_out.apply(&mut messages);
         ModelRequest {
             session: self.session.clone(),
             lane: Arc::from(self.id.as_str()),

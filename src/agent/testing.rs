@@ -31,15 +31,17 @@ use tokio_util::sync::CancellationToken;
 use super::context::prompt::Surroundings;
 use super::state::{Open, Restore};
 use super::turn::{TurnInput, TurnOutcome};
-use super::{Agent, Board, Steers, TurnCx};
-use crate::config::values::LoopConfig;
+use super::{Agent, Attachments, Board, Steers, TurnCx};
+use crate::config::values::{ImageConfig, LoopConfig};
 use crate::kernel::access::Access;
 use crate::kernel::ask::{Ask, AskAnswer, AskOutcome};
 use crate::kernel::event::{DomainEvent, StateRecord};
+use crate::kernel::fakes::FakeHostFs;
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, MessageOrigin, Part};
 use crate::kernel::port::{Ability, AskHost, AskKind, EventSink};
 use crate::kernel::rule::Subject;
+use crate::media::pool::ImagePool;
 use crate::os::clock::FakeClock;
 use crate::os::fs::Durability;
 use crate::path::{Workspace, WorkspaceOptions};
@@ -49,6 +51,7 @@ use crate::provider::scripted::{Script, ScriptedClient};
 use crate::provider::{DeltaStream, ModelClient, ModelRequest};
 use crate::tool::file::FileDeps;
 use crate::tool::file::edit::Edit;
+use crate::tool::file::media::ReadMediaFile;
 use crate::tool::file::read::Read;
 use crate::tool::file::write::Write;
 use crate::tool::registry::Registry;
@@ -64,6 +67,7 @@ pub(crate) struct Bench {
     pub(crate) agent: Agent,
     pub(crate) sink: Arc<Recorder>,
     pub(crate) asks: Arc<FakeAsks>,
+    pub(crate) host_fs: Arc<FakeHostFs>,
     pub(crate) model: Arc<Spy>,
     pub(crate) mode: watch::Sender<Mode>,
     pub(crate) board: Arc<Board>,
@@ -92,6 +96,9 @@ impl Bench {
             temps: None,
             must_be_fresh: crate::config::values::Freshness::Default,
             image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         Self {
             _dir: dir,
@@ -99,13 +106,15 @@ impl Bench {
             agent: Agent::new("s".into()),
             sink: Arc::default(),
             asks: Arc::default(),
+            host_fs: Arc::default(),
             model: Arc::new(Spy::new(script)),
             mode: watch::Sender::new(Mode::Yolo),
             board: Arc::default(),
             tools: vec![
                 Arc::new(Read::new(deps.clone())),
                 Arc::new(Write::new(deps.clone())),
-                Arc::new(Edit::new(deps)),
+                Arc::new(Edit::new(deps.clone())),
+                Arc::new(ReadMediaFile::new(deps)),
                 Arc::new(crate::tool::todo::TodoList::new()),
             ],
             limits: LoopConfig::default(),
@@ -149,6 +158,11 @@ impl Bench {
             auto_ask_denies: false,
             approval_timeout: None,
             results_dir: self.ws.join("../results"),
+            attachments: Attachments {
+                pool: ImagePool::default(),
+                max_edge_px: ImageConfig::default().max_edge_px,
+                dir: self.ws.join("../media"),
+            },
             surroundings: Surroundings {
                 home: None,
                 longshore_home: self.ws.join("../home"),
@@ -157,6 +171,7 @@ impl Bench {
             },
             sink: self.sink.clone(),
             asks: self.asks.clone(),
+            host_fs: self.host_fs.clone(),
             board: self.board.clone(),
             clock: Arc::new(FakeClock::default()),
         }
@@ -179,9 +194,9 @@ impl Bench {
     pub(crate) async fn run_unchecked(&mut self, cx: &TurnCx, text: &str) -> TurnOutcome {
         let input = TurnInput {
             origin: Origin::User,
-            shown: vec![ContentPart::Text { text: text.into() }],
-            parts: vec![Part::text(text)],
+            input: vec![ContentPart::Text { text: text.into() }],
             wakes: Vec::new(),
+            recorded: None,
         };
         let running = tokio::time::timeout(PATIENCE, self.agent.run(cx, input));
         let outcome = running
@@ -267,6 +282,10 @@ pub(crate) fn said(message: &Message) -> String {
             parts,
             origin: MessageOrigin::Notice,
         } => format!("notice {}", text_of(parts)),
+        Message::User {
+            parts,
+            origin: MessageOrigin::Shell,
+        } => format!("shell {}", text_of(parts)),
         Message::User { parts, .. } => format!("reminder {}", text_of(parts)),
         Message::Assistant {
             parts,
@@ -487,6 +506,8 @@ pub(crate) fn line(entry: &Entry) -> String {
         Entry::State(StateRecord::Spent { usage, .. }) => {
             return format!("state spent {}", usage.total());
         }
+        Entry::State(StateRecord::Shell { .. }) => return "state shell".into(),
+        Entry::State(StateRecord::Cron(_)) => return "state cron".into(),
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
         Entry::Live(event) | Entry::Durable(event) => event,
     };
@@ -554,6 +575,30 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
         DomainEvent::SessionClosed => "session/closed".into(),
+        DomainEvent::ShellStarted { command_id, .. } => format!("shell/started {command_id}"),
+        DomainEvent::ShellOutput {
+            command_id, text, ..
+        } => format!("shell/output {command_id} {text}"),
+        DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            ..
+        } => format!(
+            "shell/ended {command_id} {}",
+            if *is_error { "error" } else { "ok" }
+        ),
+        DomainEvent::TaskStarted { task } => format!("task/started {}", task.task_id),
+        DomainEvent::TaskUpdated { task } => format!("task/updated {}", task.task_id),
+        DomainEvent::TaskEnded { task, .. } => {
+            format!("task/ended {} {:?}", task.task_id, task.status).to_lowercase()
+        }
+        DomainEvent::CronChanged { change, job } => {
+            format!("cron/changed {} {change:?}", job.prompt).to_lowercase()
+        }
+        DomainEvent::CronFired { turn, fire } => {
+            format!("cron/fired {turn} {} {}", fire.prompt, fire.coalesced_count)
+        }
+        DomainEvent::CronMissed { turn, count } => format!("cron/missed {turn} {count}"),
         DomainEvent::Warning { warning } => format!("warning {}", warning.message),
     }
 }

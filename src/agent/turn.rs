@@ -8,10 +8,11 @@ use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
 use longshore_protocol::value::usage::Usage;
+use tokio::sync::oneshot;
 
 use super::call::{BatchEnd, run_batch};
+use super::context::input::convert;
 use super::context::prompt;
-use super::media::LeftOut;
 use super::repeat::{Advice, Streak, Why};
 use super::step::{Answer, Whole};
 use super::{Agent, Steer, TurnCx};
@@ -27,11 +28,11 @@ pub struct TurnInput {
     /// Why.
     pub origin: Origin,
     /// As the host sent it.
-    pub shown: Vec<ContentPart>,
-    /// As the model sees it.
-    pub parts: Vec<Part>,
+    pub input: Vec<ContentPart>,
     /// What the model is told by it, where the engine begins the turn.
     pub wakes: Vec<WakeKey>,
+    /// Hears when the record of all this is written; dropped where it can't be.
+    pub recorded: Option<oneshot::Sender<()>>,
 }
 
 /// How a turn went; its session says so to hosts.
@@ -105,7 +106,7 @@ impl Agent {
                 return Err(max_steps(limit));
             }
             step += 1;
-            self.take_steers(cx)?;
+            self.take_steers(cx).await?;
             let whole = match self.request(cx, step, progress).await? {
                 Answer::Whole(whole) => whole,
                 Answer::Cancelled => return Ok(End::Cancelled),
@@ -127,10 +128,13 @@ impl Agent {
     async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
         let TurnInput {
             origin,
-            shown,
-            parts,
+            input,
             wakes,
+            recorded,
         } = input;
+        self.left_out.begin_turn();
+        let shown = cx.attachments.admit(input, &cx.cancel).await;
+        let parts = convert(&shown);
         cx.sink.durable(
             &self.id,
             DomainEvent::TurnStarted {
@@ -141,6 +145,10 @@ impl Agent {
             },
         )?;
         self.told.extend(wakes);
+        if let Some(recorded) = recorded {
+            // Whoever wanted to hear it may be gone.
+            let _ = recorded.send(());
+        }
         self.context.push(Message::User {
             parts,
             origin: message_origin(origin),
@@ -167,14 +175,19 @@ impl Agent {
         Ok(())
     }
 
-    fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
+    async fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
         let mut wakes = Vec::new();
         for steer in cx.steers.take() {
             match steer {
                 Steer::Wake(wake) => wakes.push(wake),
+                Steer::Shell { input, output } => {
+                    self.take_wakes(cx, std::mem::take(&mut wakes))?;
+                    self.hear_shell(cx.sink.as_ref(), input, output)?;
+                }
                 Steer::Words(words) => {
                     self.take_wakes(cx, std::mem::take(&mut wakes))?;
-                    self.steered(cx, Origin::Steer, words, Vec::new())?;
+                    let shown = cx.attachments.admit(words, &cx.cancel).await;
+                    self.steered(cx, Origin::Steer, shown, Vec::new())?;
                 }
             }
         }
@@ -201,8 +214,7 @@ impl Agent {
         input: Vec<ContentPart>,
         wakes: Vec<WakeKey>,
     ) -> Result<(), Fault> {
-        // It was checked when it was taken in.
-        let parts = super::context::input::convert(&input)?;
+        let parts = convert(&input);
         cx.sink.durable(
             &self.id,
             DomainEvent::TurnSteered {
@@ -296,8 +308,6 @@ impl Agent {
 pub(super) struct Progress {
     /// Tokens, those of failed requests included.
     pub(super) usage: Usage,
-    /// Images its requests leave out.
-    pub(super) left_out: LeftOut,
     text: String,
     streak: Streak,
 }

@@ -333,6 +333,41 @@ turns:
 }
 
 #[tokio::test(start_paused = true)]
+async fn images_that_a_provider_can_not_use_spoil_no_later_turn() {
+    let shows = Probe::new("Show", |_, _| async {
+        Outcome::parts(vec![Part::Image {
+            mime: "image/png".into(),
+            data: "iVBORw0KGgo=".into(),
+        }])
+    });
+    let mut bench = Bench::new(
+        r#"
+turns:
+  - steps: [{tool_call: {name: Show, args: {n: 1}}}]
+  - fail_first: [{status: 400, message: "could not decode image"}]
+    steps: [{text: ok}]
+  - steps: [{text: again}]
+"#,
+    )
+    .with(shows);
+    completed(&bench.run("go").await);
+    completed(&bench.run("go on").await);
+    let images: Vec<usize> = bench
+        .model
+        .requests()
+        .iter()
+        .map(|request| {
+            request
+                .messages
+                .iter()
+                .map(|message| said(message).matches("[image]").count())
+                .sum()
+        })
+        .collect();
+    assert_eq!(images, [0, 1, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn spending_is_recorded_before_calls_run_and_failures_count() {
     let mut bench = Bench::new(
         r"

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use lexopt::prelude::{Long, Short, Value};
+use longshore_protocol::id::SessionId;
 use longshore_protocol::value::session::Mode;
 
 /// `--help`.
@@ -26,6 +27,7 @@ pub(super) enum Command {
     Run(Run),
     Demo,
     Doctor,
+    Cron(Cron),
     Schema { of: SchemaOf },
 }
 
@@ -55,6 +57,15 @@ pub(super) struct Run {
     pub(super) output: Output,
     pub(super) mode: Option<Mode>,
     pub(super) cwd: Option<PathBuf>,
+}
+
+/// What `longshore cron` does.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Cron {
+    /// Lists the jobs of one session, or of all.
+    List { session: Option<SessionId> },
+    /// Deletes a job.
+    Delete { session: SessionId, job: String },
 }
 
 /// How `longshore run` prints.
@@ -167,6 +178,19 @@ fn command(
                 }
             },
         },
+        Some("cron") => Command::Cron(match words.next().as_deref() {
+            None | Some("list") => Cron::List {
+                session: words.next().map(SessionId::from),
+            },
+            Some("delete") => match (words.next(), words.next()) {
+                (Some(session), Some(job)) => Cron::Delete {
+                    session: session.into(),
+                    job,
+                },
+                _ => return Err("cron delete takes a session and a job".into()),
+            },
+            Some(other) => return Err(format!("cron takes list or delete, not {other}").into()),
+        }),
         Some("run") => {
             if run.prompt.is_none() {
                 run.prompt = words.next();
@@ -211,6 +235,23 @@ mod tests {
                 of: SchemaOf::Config
             }
         );
+        let delete = Cron::Delete {
+            session: "s1".into(),
+            job: "0badcafe".into(),
+        };
+        for (line, what) in [
+            (&["cron"][..], Cron::List { session: None }),
+            (&["cron", "list"], Cron::List { session: None }),
+            (
+                &["cron", "list", "s1"],
+                Cron::List {
+                    session: Some("s1".into()),
+                },
+            ),
+            (&["cron", "delete", "s1", "0badcafe"], delete),
+        ] {
+            assert_eq!(parsed(line).unwrap().command, Command::Cron(what));
+        }
         assert_eq!(parsed(&["demo", "--help"]).unwrap().command, Command::Help);
         let run = parsed(&[
             "run", "fix it", "--output", "json", "--mode", "yolo", "--model", "m",
@@ -234,6 +275,8 @@ mod tests {
             (&["serve", "--output", "json"], "--output"),
             (&["run", "--mode", "wild"], "wild"),
             (&["schema", "moon"], "moon"),
+            (&["cron", "moon"], "moon"),
+            (&["cron", "delete", "s1"], "a job"),
             (&["--log-format", "xml"], "xml"),
             (&["--nope"], "--nope"),
         ] {

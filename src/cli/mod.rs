@@ -3,6 +3,7 @@
 
 mod acp;
 mod args;
+mod cron;
 mod demo;
 mod doctor;
 mod driver;
@@ -12,16 +13,23 @@ mod run;
 mod schema;
 mod serve;
 mod server;
+mod supervise;
 mod terminal;
 
 use std::process::ExitCode;
 
 use self::args::{Command, Parsed};
 use self::terminal::{complain, say};
+use crate::background::SUPERVISE;
 use crate::os::env::Env;
 
 /// Runs the command that the arguments name.
 pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
+    if let Some((word, rest)) = arguments.split_first()
+        && word == SUPERVISE
+    {
+        return supervise::run(env, rest);
+    }
     let parsed = match args::parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -45,5 +53,6 @@ pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Run(options) => run::run(env, &common, options),
         Command::Demo => demo::run(env, &common),
         Command::Doctor => doctor::run(env, &common),
+        Command::Cron(what) => cron::run(env, &common, &what),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use longshore_protocol::method::host::HostCapabilities;
 use longshore_protocol::method::{session, spec, turn};
 use longshore_protocol::value::content::Input;
-use longshore_protocol::value::turn::{TurnReason, WhenBusy};
+use longshore_protocol::value::turn::{CancelTasks, TurnReason, WhenBusy};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -162,7 +162,7 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
         let said = tokio::select! {
             said = driver.next() => said.ok_or("the connection ended in mid-turn")?,
             _ = signals.recv() => {
-                let cancel = turn::CancelParams { session_id: session_id.clone(), turn_id: None };
+                let cancel = turn::CancelParams { session_id: session_id.clone(), turn_id: None, tasks: CancelTasks::Keep };
                 driver.call::<spec::TurnCancel>(&cancel).await.map_err(|error| error.to_string())?;
                 continue;
             }

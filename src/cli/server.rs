@@ -90,6 +90,8 @@ where
         }
         let app = Arc::new(App::new(settings, processes));
         app.tidy();
+        let sessions = app.sessions.clone();
+        app.tasks.spawn(async move { sessions.wake_closed().await });
         serve(app, Streams { input, output }, parent, within, face).await
     });
     // Threads that are stuck in the kernel are left to it.

@@ -7,11 +7,14 @@ use std::time::Duration;
 use longshore_protocol::value::failure::Warning;
 use secrecy::SecretString;
 
-use super::file::{AutoAsk, FileConfig, Freshness as WrittenFreshness, ProviderFile};
+use super::file::{
+    AutoAsk, CronFile, FileConfig, Freshness as WrittenFreshness, JitterFile, ProviderFile,
+    TaskFile,
+};
 use super::redact::Redactor;
 use super::secret::Resolver;
 use super::tree::{Node, Place, path};
-use super::values::{Broken, Config, Freshness, ProviderConfig};
+use super::values::{Broken, Config, CronConfig, Freshness, ProviderConfig, TaskConfig};
 use super::{known, model, provider};
 use crate::kernel::rule::{RuleDecision, RuleText};
 
@@ -84,6 +87,12 @@ impl Builder<'_> {
                 .models
                 .extend(model.map(|model| (alias.clone(), model)));
         }
+        if let Some(edge) = file.image.max_edge_px {
+            config.image.max_edge_px = edge.get();
+        }
+        if let Some(bytes) = file.image.read_byte_budget {
+            config.image.read_byte_budget = bytes.get();
+        }
         if let Some(steps) = file.turn.max_steps_per_turn {
             config.turn.max_steps_per_turn = steps;
         }
@@ -130,7 +139,11 @@ impl Builder<'_> {
         if let Some(bytes) = file.shell.output_kill_bytes {
             config.shell.output_kill_bytes = bytes;
         }
+        config.cron = cron(&file.cron);
+        config.shell.kill_survivors = file.shell.kill_survivors.unwrap_or_default();
+        config.task = task(&file.task);
         config.log_level = self.log_level(file);
+        config.clock_file = self.variable_path("LONGSHORE_CLOCK_FILE");
         config.script = self.variable_path("LONGSHORE_SCRIPT");
         config.script_trace = self.variable_path("LONGSHORE_SCRIPT_TRACE");
         config
@@ -362,5 +375,48 @@ impl Builder<'_> {
         config.broken = self.broken;
         config.warnings = self.warnings;
         config
+    }
+}
+
+fn cron(file: &CronFile) -> CronConfig {
+    let default = CronConfig::default();
+    CronConfig {
+        enabled: file.enabled.unwrap_or(default.enabled),
+        jitter: file.jitter != Some(JitterFile::Off),
+        max_age_days: file.max_age_days.unwrap_or(default.max_age_days),
+        max_jobs: file.max_jobs.unwrap_or(default.max_jobs),
+        wake_closed_sessions: file
+            .wake_closed_sessions
+            .unwrap_or(default.wake_closed_sessions),
+        max_unattended_fires: file
+            .max_unattended_fires
+            .unwrap_or(default.max_unattended_fires),
+    }
+}
+
+fn task(written: &TaskFile) -> TaskConfig {
+    let usual = TaskConfig::default();
+    TaskConfig {
+        max_running: written
+            .max_running
+            .map_or(usual.max_running, std::num::NonZero::get),
+        bash_timeout: match written.bash_timeout_s {
+            None => usual.bash_timeout,
+            Some(0) => None,
+            Some(seconds) => Some(Duration::from_secs(u64::from(seconds))),
+        },
+        auto_background: written
+            .bash_auto_background_on_timeout
+            .unwrap_or(usual.auto_background),
+        kill_grace: written
+            .kill_grace_ms
+            .map_or(usual.kill_grace, |ms| Duration::from_millis(u64::from(ms))),
+        keep_alive: written.keep_alive_on_exit.unwrap_or(usual.keep_alive),
+        log_max_bytes: written
+            .log_max_bytes
+            .map_or(usual.log_max_bytes, std::num::NonZero::get),
+        session_log_budget: written
+            .session_log_budget
+            .map_or(usual.session_log_budget, std::num::NonZero::get),
     }
 }

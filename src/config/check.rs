@@ -79,7 +79,9 @@ fn complaint(layer: &Node, at: &[String], error: &str) -> String {
         .map(|(_, expected)| expected.trim_end_matches('.'))
     {
         Some("u32" | "u64" | "usize") => "a whole number, 0 or more".to_owned(),
-        Some("a nonzero u64" | "a nonzero usize") => "a whole number, 1 or more".to_owned(),
+        Some("a nonzero u32" | "a nonzero u64" | "a nonzero usize") => {
+            "a whole number, 1 or more".to_owned()
+        }
         Some("f64") => "a number".to_owned(),
         Some("a map") => "a table".to_owned(),
         Some("a sequence") => "a list".to_owned(),

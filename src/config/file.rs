@@ -4,7 +4,7 @@
 //! longshore but have none yet are listed in [`super::known`].
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use longshore_protocol::value::session::Mode;
 use schemars::JsonSchema;
@@ -41,8 +41,14 @@ pub(super) struct FileConfig {
     pub(super) paths: PathsFile,
     /// The shell that commands run in.
     pub(super) shell: ShellFile,
+    /// Jobs that begin turns by the clock.
+    pub(super) cron: CronFile,
+    /// Work in the background.
+    pub(super) task: TaskFile,
     /// Writing files.
     pub(super) files: FilesFile,
+    /// Images for the model.
+    pub(super) image: ImageFile,
     /// The log.
     pub(super) log: LogFile,
 }
@@ -254,6 +260,56 @@ pub(super) struct ShellFile {
     pub(super) env_exclude: Vec<String>,
     /// Bytes of output at which a foreground command is ended; 1 GiB where absent, 0 is off.
     pub(super) output_kill_bytes: Option<u64>,
+    /// True to end what a command leaves running with `&` when it returns, instead of making it a task.
+    pub(super) kill_survivors: Option<bool>,
+}
+
+/// Work in the background.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct TaskFile {
+    /// Tasks of one session that may run at once; 64 where absent.
+    pub(super) max_running: Option<NonZeroUsize>,
+    /// Seconds that a command in the background may run where its call names no time; 600 where absent, 0 is for ever.
+    pub(super) bash_timeout_s: Option<u32>,
+    /// False to end a foreground command whose time is over, instead of letting it go on in the background.
+    pub(super) bash_auto_background_on_timeout: Option<bool>,
+    /// Milliseconds between TERM and KILL; 5000 where absent, 0 kills at once.
+    pub(super) kill_grace_ms: Option<u32>,
+    /// True to let commands begun in the background go on when the session is closed or the server ends.
+    pub(super) keep_alive_on_exit: Option<bool>,
+    /// Bytes of one task's log: its beginning and its end are kept; 64 MiB where absent.
+    pub(super) log_max_bytes: Option<NonZeroU64>,
+    /// Bytes of all logs of a session, the oldest of which make room; 1 GiB where absent.
+    pub(super) session_log_budget: Option<NonZeroU64>,
+}
+
+/// Jobs that begin turns by the clock.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct CronFile {
+    /// False to make and fire none; those there are stay.
+    pub(super) enabled: Option<bool>,
+    /// `auto`, where absent, moves recurring jobs a little later, so that not all fire on the full hour; `off` does not.
+    pub(super) jitter: Option<JitterFile>,
+    /// Days after which a recurring job fires for the last time; 7 where absent, 0 is never.
+    pub(super) max_age_days: Option<u32>,
+    /// Jobs of one session; 50 where absent.
+    pub(super) max_jobs: Option<u32>,
+    /// True to load a session whose job is due while the session is not loaded.
+    pub(super) wake_closed_sessions: Option<bool>,
+    /// Fires without anybody saying something after which a job is paused; 0, where absent, is never.
+    pub(super) max_unattended_fires: Option<u32>,
+}
+
+/// Whether recurring jobs are moved a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum JitterFile {
+    /// They are.
+    Auto,
+    /// They are not.
+    Off,
 }
 
 /// Writing files.
@@ -276,6 +332,16 @@ pub(super) enum Freshness {
     Default,
     /// Nothing.
     Off,
+}
+
+/// Images for the model.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ImageFile {
+    /// Pixels of the longer edge that images are scaled down to; 2000 where absent.
+    pub(super) max_edge_px: Option<NonZeroU32>,
+    /// Bytes that an image read by a tool is brought down to; 262144 where absent.
+    pub(super) read_byte_budget: Option<NonZeroUsize>,
 }
 
 /// The log.

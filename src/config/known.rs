@@ -4,7 +4,6 @@
 pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "acp",
     "agents",
-    "cron",
     "daemon",
     "data",
     "default_plan_mode",
@@ -13,7 +12,6 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "goal",
     "hooks",
     "identity",
-    "image",
     "log.bodies",
     "log.files",
     "log.format",
@@ -47,11 +45,12 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "services",
     "session.unload_idle_s",
     "shell.host_terminal",
-    "shell.kill_survivors",
     "skills",
     "subagent",
     "swarm",
-    "task",
+    "task.headless_max_turns",
+    "task.headless_mode",
+    "task.headless_wait_ceiling_s",
     "telemetry",
     "thinking.enabled",
     "thinking.keep",
@@ -64,13 +63,7 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
 /// Variables without effect.
 pub(super) const VARIABLES_WITHOUT_EFFECT: &[&str] = &[
     "LONGSHORE_BUILTIN_PRODUCT_SKILLS",
-    "LONGSHORE_CRON_NO_JITTER",
-    "LONGSHORE_CRON_NO_STALE",
-    "LONGSHORE_DISABLE_CRON",
     "LONGSHORE_EXPERIMENTAL",
-    "LONGSHORE_IMAGE_MAX_EDGE_PX",
-    "LONGSHORE_IMAGE_READ_BYTE_BUDGET",
-    "LONGSHORE_MAX_RUNNING_TASKS",
     "LONGSHORE_MCP_STARTUP_TIMEOUT_MS",
     "LONGSHORE_MCP_TOOL_TIMEOUT_MS",
     "LONGSHORE_SEARCH_API_KEY",
@@ -78,7 +71,6 @@ pub(super) const VARIABLES_WITHOUT_EFFECT: &[&str] = &[
     "LONGSHORE_SKILLS_DIR",
     "LONGSHORE_SUBAGENT_TIMEOUT_MS",
     "LONGSHORE_SWARM_MAX_CONCURRENCY",
-    "LONGSHORE_TASK_KEEP_ALIVE",
     "LONGSHORE_THINKING_KEEP",
     "LONGSHORE_TOKEN_STRATEGY",
 ];
@@ -172,8 +164,9 @@ mod tests {
     #[test]
     fn sections_stand_for_all_below() {
         let cases = [
-            ("cron.enabled", true),
-            ("cron", true),
+            ("goal.auto_resume", true),
+            ("goal", true),
+            ("cron.enabled", false),
             ("providers.x.oauth.key", true),
             ("providers.x.base_url", false),
             ("loop.max_steps_per_turn", false),

@@ -13,14 +13,28 @@ use super::tree::{Node, Place, Tree, dotted, path};
 const ANY_KEY: &str = "LONGSHORE_CFG__";
 
 /// Variables with a name of their own, and the key each one sets.
-const VARIABLES: [(&str, [&str; 2]); 7] = [
+const VARIABLES: [(&str, [&str; 2]); 11] = [
+    ("LONGSHORE_IMAGE_MAX_EDGE_PX", ["image", "max_edge_px"]),
+    (
+        "LONGSHORE_IMAGE_READ_BYTE_BUDGET",
+        ["image", "read_byte_budget"],
+    ),
     ("LONGSHORE_LOG", ["log", "level"]),
     ("LONGSHORE_MAX_ATTEMPTS", ["loop", "max_attempts_per_step"]),
+    ("LONGSHORE_MAX_RUNNING_TASKS", ["task", "max_running"]),
     ("LONGSHORE_MAX_STEPS", ["loop", "max_steps_per_turn"]),
     ("LONGSHORE_MODEL", ["default_model", ""]),
     ("LONGSHORE_PERMISSION_MODE", ["default_permission_mode", ""]),
     ("LONGSHORE_SHELL_PATH", ["shell", "path"]),
+    ("LONGSHORE_TASK_KEEP_ALIVE", ["task", "keep_alive_on_exit"]),
     ("LONGSHORE_THINKING_EFFORT", ["thinking", "effort"]),
+];
+
+/// Switches: variables that, where they are on, give a key a value.
+const SWITCHES: [(&str, [&str; 2], &str); 3] = [
+    ("LONGSHORE_CRON_NO_JITTER", ["cron", "jitter"], "off"),
+    ("LONGSHORE_CRON_NO_STALE", ["cron", "max_age_days"], "0"),
+    ("LONGSHORE_DISABLE_CRON", ["cron", "enabled"], "false"),
 ];
 
 /// A setting from the command line: `-c key.path=value`.
@@ -62,18 +76,33 @@ pub(super) fn environment(
         .filter(|(_, value)| !value.trim().is_empty())
     {
         let place = named(name);
-        let key: Vec<String> =
-            if let Some((_, [section, key])) = VARIABLES.iter().find(|(known, _)| known == name) {
-                let parts = path([section, key]);
-                parts.into_iter().filter(|part| !part.is_empty()).collect()
-            } else if let Some(key) = name.strip_prefix(ANY_KEY) {
-                key.split("__").map(str::to_owned).collect()
-            } else {
-                if VARIABLES_WITHOUT_EFFECT.contains(&name.as_str()) {
-                    warnings.push(place.warning(None, "This variable has no effect yet."));
+        let mut value = value.as_str();
+        let key: Vec<String> = if let Some((_, key, on)) =
+            SWITCHES.iter().find(|(known, ..)| known == name)
+        {
+            match value.trim().to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" => {}
+                "0" | "false" | "no" | "off" => continue,
+                _ => {
+                    let message = "It is a switch: 1 or 0; it is ignored.";
+                    warnings.push(place.warning(Some(key.join(".")), message));
+                    continue;
                 }
-                continue;
-            };
+            }
+            value = on;
+            path(*key)
+        } else if let Some((_, [section, key])) = VARIABLES.iter().find(|(known, _)| known == name)
+        {
+            let parts = path([section, key]);
+            parts.into_iter().filter(|part| !part.is_empty()).collect()
+        } else if let Some(key) = name.strip_prefix(ANY_KEY) {
+            key.split("__").map(str::to_owned).collect()
+        } else {
+            if VARIABLES_WITHOUT_EFFECT.contains(&name.as_str()) {
+                warnings.push(place.warning(None, "This variable has no effect yet."));
+            }
+            continue;
+        };
         if let Err(other) = layer.insert(&key, Node::untyped(value, &place)) {
             warnings.push(place.warning(
                 Some(dotted(&key)),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use secrecy::ExposeSecret;
 
-use super::values::{Freshness, ModelConfig, Wire};
+use super::values::{Freshness, ModelConfig, TaskConfig, Wire};
 use super::*;
 use crate::kernel::rule::RuleDecision;
 
@@ -497,17 +497,49 @@ provider = "q"
 #[test]
 fn keys_without_effect_are_said() {
     let config = file(
-        "default_plan_mode = true\n[cron]\nenabled = false\n[mcp.servers.x]\ncommand = \"y\"\n[loop]\ncompaction_ratio = 0.5\n",
+        "default_plan_mode = true\n[goal]\nauto_resume = true\n[mcp.servers.x]\ncommand = \"y\"\n[loop]\ncompaction_ratio = 0.5\n",
     );
     says(
         &config,
         &[
-            "FILE:2:2: `cron` has no effect yet.",
             "FILE:1:1: `default_plan_mode` has no effect yet.",
+            "FILE:2:2: `goal` has no effect yet.",
             "FILE:7:1: `loop.compaction_ratio` has no effect yet.",
             "FILE:4:2: `mcp` has no effect yet.",
         ],
     );
+}
+
+#[test]
+fn tasks() {
+    let config = Given {
+        file: "[shell]\nkill_survivors = true\n[task]\nmax_running = 0\nbash_timeout_s = 0\nkill_grace_ms = 0\n\
+               bash_auto_background_on_timeout = false\nlog_max_bytes = 1024\n",
+        variables: &[
+            ("LONGSHORE_MAX_RUNNING_TASKS", "9"),
+            ("LONGSHORE_TASK_KEEP_ALIVE", "yes"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    assert!(config.shell.kill_survivors);
+    let expected = TaskConfig {
+        max_running: 9,
+        bash_timeout: None,
+        auto_background: false,
+        keep_alive: true,
+        kill_grace: std::time::Duration::ZERO,
+        log_max_bytes: 1024,
+        ..TaskConfig::default()
+    };
+    assert_eq!(config.task, expected);
+    let config = Given {
+        variables: &[("LONGSHORE_MAX_RUNNING_TASKS", "many")],
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(config.task, TaskConfig::default());
+    assert_eq!(config.warnings.len(), 1);
 }
 
 #[test]
@@ -524,7 +556,7 @@ fn layers_fall_back_one_by_one() {
             ("LONGSHORE_CFG__log__level", "trace"),
             ("LONGSHORE_CFG__loop__max_stps_per_turn", "1"),
             ("LONGSHORE_LOG", ""),
-            ("LONGSHORE_DISABLE_CRON", "1"),
+            ("LONGSHORE_SKILLS_DIR", "/s"),
         ],
         options: &[
             "loop.max_steps_per_turn=6",
@@ -556,7 +588,7 @@ fn layers_fall_back_one_by_one() {
     says(
         &config,
         &[
-            "LONGSHORE_DISABLE_CRON: This variable has no effect yet.",
+            "LONGSHORE_SKILLS_DIR: This variable has no effect yet.",
             "LONGSHORE_CFG__loop__max_stps_per_turn: `loop.max_stps_per_turn` is unknown; did you mean \
              `max_steps_per_turn`?",
             "LONGSHORE_PERMISSION_MODE: `default_permission_mode` should be one of `manual`, `auto`, \
@@ -1067,6 +1099,7 @@ fn the_schema_names_every_key() {
         "sensitive",
         "paths",
         "shell",
+        "task",
         "files",
     ] {
         assert!(schema["properties"].get(key).is_some(), "{key}");
@@ -1091,4 +1124,112 @@ fn project_files_are_said_to_be_ignored() {
         "/w/.longshore/config.toml: Configuration of projects is not read yet."
     );
     assert_eq!(warning.file.as_deref(), Some("/w/.longshore/config.toml"));
+}
+
+#[test]
+fn images() {
+    let defaults = file("").image;
+    assert_eq!(
+        (defaults.max_edge_px, defaults.read_byte_budget),
+        (2000, 262_144)
+    );
+    let given = Given {
+        file: "[image]\nmax_edge_px = 900\nread_byte_budget = 5000\n",
+        variables: &[("LONGSHORE_IMAGE_MAX_EDGE_PX", "800")],
+        ..Given::default()
+    };
+    let config = given.load();
+    says(&config, &[]);
+    assert_eq!(
+        (config.image.max_edge_px, config.image.read_byte_budget),
+        (800, 5000)
+    );
+    // What is no positive whole number has no effect, and the layer below holds.
+    for value in ["0", "-3", "1.5", "many"] {
+        let given = Given {
+            variables: &[
+                ("LONGSHORE_IMAGE_MAX_EDGE_PX", value),
+                ("LONGSHORE_IMAGE_READ_BYTE_BUDGET", value),
+            ],
+            ..Given {
+                file: given.file,
+                ..Given::default()
+            }
+        };
+        let config = given.load();
+        assert_eq!(
+            (config.image.max_edge_px, config.image.read_byte_budget),
+            (900, 5000)
+        );
+        let said = messages(&config);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said.iter()
+                .all(|message| message.contains("should be a whole number, 1 or more")),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn cron_jobs() {
+    assert_eq!(file("").cron, values::CronConfig::default());
+    let all = "[cron]\nenabled = false\njitter = \"off\"\nmax_age_days = 3\nmax_jobs = 4\nwake_closed_sessions = true\n\
+               max_unattended_fires = 5\n";
+    let config = file(all);
+    says(&config, &[]);
+    let expected = values::CronConfig {
+        enabled: false,
+        jitter: false,
+        max_age_days: 3,
+        max_jobs: 4,
+        wake_closed_sessions: true,
+        max_unattended_fires: 5,
+    };
+    assert_eq!(config.cron, expected);
+    let config = file("[cron]\njitter = \"some\"\nmax_jobs = -1\nmax_job = 2\n");
+    let said = messages(&config).join("\n");
+    for key in [
+        "`cron.jitter`",
+        "`cron.max_jobs`",
+        "`cron.max_job` is unknown",
+    ] {
+        assert!(said.contains(key), "{key}: {said}");
+    }
+    assert_eq!(config.cron, values::CronConfig::default());
+}
+
+#[test]
+fn switches_of_cron_jobs_beat_the_file() {
+    let config = Given {
+        file: "[cron]\nenabled = true\njitter = \"auto\"\nmax_age_days = 30\n",
+        variables: &[
+            ("LONGSHORE_CRON_NO_JITTER", "on"),
+            ("LONGSHORE_CRON_NO_STALE", "1"),
+            ("LONGSHORE_DISABLE_CRON", "TRUE"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    says(&config, &[]);
+    let cron = config.cron;
+    assert_eq!(
+        (cron.enabled, cron.jitter, cron.max_age_days),
+        (false, false, 0)
+    );
+    let config = Given {
+        file: "[cron]\nmax_age_days = 30\n",
+        variables: &[
+            ("LONGSHORE_CRON_NO_JITTER", "0"),
+            ("LONGSHORE_CRON_NO_STALE", "perhaps"),
+        ],
+        ..Given::default()
+    }
+    .load();
+    let said = messages(&config);
+    assert!(
+        said.len() == 1 && said[0].contains("LONGSHORE_CRON_NO_STALE: It is a switch"),
+        "{said:?}"
+    );
+    assert!(config.cron.enabled && config.cron.jitter && config.cron.max_age_days == 30);
 }

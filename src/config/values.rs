@@ -41,16 +41,24 @@ pub struct Config {
     pub sensitive_allow: Vec<String>,
     /// `[shell]`.
     pub shell: ShellConfig,
+    /// `[cron]`.
+    pub cron: CronConfig,
+    /// `[task]`.
+    pub task: TaskConfig,
     /// `[paths] trusted_link_targets`: directories that links in a workspace may lead to when they are read.
     pub trusted_link_targets: Vec<PathBuf>,
     /// `[files] fsync`.
     pub files_fsync: bool,
     /// `[files] freshness`.
     pub files_freshness: Freshness,
+    /// `[image]`.
+    pub image: ImageConfig,
     /// `[log] level`, such as `info`.
     pub log_level: Option<String>,
     /// `LONGSHORE_SCRIPT`: the script of every scripted model, before that of its provider.
     pub script: Option<PathBuf>,
+    /// `LONGSHORE_CLOCK_FILE`: a file that says what time it is, for tests.
+    pub clock_file: Option<PathBuf>,
     /// `LONGSHORE_SCRIPT_TRACE`: where requests to scripted models are recorded.
     pub script_trace: Option<PathBuf>,
     /// Set where the user's file could not be read: turns are refused until it is mended.
@@ -203,6 +211,53 @@ pub struct ShellConfig {
     pub env_exclude: Vec<String>,
     /// Output at which a foreground command is ended; 0 is off.
     pub output_kill_bytes: u64,
+    /// Whether what a command leaves running is ended instead of becoming a task.
+    pub kill_survivors: bool,
+}
+
+/// `[task]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskConfig {
+    /// Tasks of one session that may run at once.
+    pub max_running: usize,
+    /// How long a command in the background may run where its call names no time; `None` is for ever.
+    pub bash_timeout: Option<Duration>,
+    /// Whether a foreground command whose time is over goes on in the background.
+    pub auto_background: bool,
+    /// Between TERM and KILL.
+    pub kill_grace: Duration,
+    /// Whether commands begun in the background go on when the session is closed or the server ends.
+    pub keep_alive: bool,
+    /// Of one log.
+    pub log_max_bytes: u64,
+    /// Of all logs of a session.
+    pub session_log_budget: u64,
+}
+
+/// `[image]`: how large images for the model may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// Pixels of the longer edge.
+    pub max_edge_px: u32,
+    /// Bytes of an image that a tool reads.
+    pub read_byte_budget: usize,
+}
+
+/// `[cron]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronConfig {
+    /// False: no job is made, none fires; those there are stay.
+    pub enabled: bool,
+    /// Whether recurring jobs are moved a little, so that not all of them fire on the full hour.
+    pub jitter: bool,
+    /// Days after which a recurring job fires for the last time; 0 is never.
+    pub max_age_days: u32,
+    /// Jobs of one session.
+    pub max_jobs: u32,
+    /// Whether a session that is not loaded is loaded when a job of its own is due.
+    pub wake_closed_sessions: bool,
+    /// Fires without anybody saying something after which a job is paused; 0 is never.
+    pub max_unattended_fires: u32,
 }
 
 /// Output at which a foreground command is ended where the configuration says nothing: a command that writes this much
@@ -225,11 +280,15 @@ impl Default for Config {
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
+            cron: CronConfig::default(),
+            task: TaskConfig::default(),
             trusted_link_targets: Vec::new(),
             files_fsync: true,
             files_freshness: Freshness::Default,
+            image: ImageConfig::default(),
             log_level: None,
             script: None,
+            clock_file: None,
             script_trace: None,
             broken: None,
             warnings: Vec::new(),
@@ -268,12 +327,49 @@ impl Default for PermissionConfig {
     }
 }
 
+impl Default for ImageConfig {
+    fn default() -> Self {
+        Self {
+            max_edge_px: limits::IMAGE_EDGE,
+            read_byte_budget: limits::IMAGE_READ_BYTES,
+        }
+    }
+}
+
 impl Default for ShellConfig {
     fn default() -> Self {
         Self {
             path: None,
             env_exclude: Vec::new(),
             output_kill_bytes: OUTPUT_KILL_BYTES,
+            kill_survivors: false,
+        }
+    }
+}
+
+impl Default for TaskConfig {
+    fn default() -> Self {
+        Self {
+            max_running: limits::TASKS_PER_SESSION,
+            bash_timeout: Some(limits::TASK_TIMEOUT),
+            auto_background: true,
+            kill_grace: limits::PROCESS_GRACE,
+            keep_alive: false,
+            log_max_bytes: limits::TASK_LOG_BYTES,
+            session_log_budget: limits::TASK_LOGS_BYTES,
+        }
+    }
+}
+
+impl Default for CronConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            jitter: true,
+            max_age_days: limits::CRON_MAX_AGE_DAYS,
+            max_jobs: limits::CRON_MAX_JOBS,
+            wake_closed_sessions: false,
+            max_unattended_fires: 0,
         }
     }
 }

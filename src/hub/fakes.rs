@@ -14,6 +14,7 @@ use super::{HostQueue, Now, QueueLimits};
 use crate::kernel::ask::{Ask, AskAnswer, HostRefusal};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
+use crate::kernel::host_fs::HostFsError;
 use crate::kernel::port::{EventLog, HostAbilities, HostConn};
 use crate::kernel::time::Timestamp;
 use crate::rpc::{Batch, Outbox};
@@ -110,8 +111,10 @@ impl EventLog for FakeLog {
 #[derive(Debug)]
 pub(super) enum Heard {
     Asked(Arc<Ask>, oneshot::Sender<Result<AskAnswer, HostRefusal>>),
-    /// An ask was taken back before it was answered.
+    /// An ask was taken back before it was answered, or a request about a file.
     TakenBack,
+    ReadText(String, oneshot::Sender<Result<String, HostFsError>>),
+    WriteText(String, String, oneshot::Sender<Result<(), HostFsError>>),
 }
 
 /// A host that writes short words for events and hands asks to the test.
@@ -138,6 +141,28 @@ impl FakeConn {
     }
 }
 
+impl FakeConn {
+    fn hears(&self, what: Heard) {
+        let _ = self.heard.send(what);
+    }
+
+    /// What the test answers; `left` where it goes away, and [`Heard::TakenBack`] where nobody waits any more.
+    fn answer<T: Send + 'static, E: Send + 'static>(
+        &self,
+        answered: oneshot::Receiver<Result<T, E>>,
+        left: E,
+    ) -> BoxFuture<'static, Result<T, E>> {
+        let mut guard = OnDrop(Some(self.heard.clone()));
+        async move {
+            let guard = &mut guard;
+            let answer = answered.await.unwrap_or(Err(left));
+            guard.0 = None;
+            answer
+        }
+        .boxed()
+    }
+}
+
 /// Says that an ask was taken back, unless it was disarmed.
 struct OnDrop(Option<mpsc::UnboundedSender<Heard>>);
 
@@ -160,15 +185,29 @@ impl HostConn for FakeConn {
 
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>> {
         let (answer, answered) = oneshot::channel();
-        let _ = self.heard.send(Heard::Asked(ask, answer));
-        let mut guard = OnDrop(Some(self.heard.clone()));
-        async move {
-            let guard = &mut guard;
-            let answer = answered.await.unwrap_or(Err(HostRefusal::Left));
-            guard.0 = None;
-            answer
-        }
-        .boxed()
+        self.hears(Heard::Asked(ask, answer));
+        self.answer(answered, HostRefusal::Left)
+    }
+
+    fn read_text(
+        &self,
+        _: &SessionId,
+        path: &str,
+    ) -> BoxFuture<'static, Result<String, HostFsError>> {
+        let (answer, answered) = oneshot::channel();
+        self.hears(Heard::ReadText(path.to_owned(), answer));
+        self.answer(answered, HostFsError::Left)
+    }
+
+    fn write_text(
+        &self,
+        _: &SessionId,
+        path: &str,
+        text: String,
+    ) -> BoxFuture<'static, Result<(), HostFsError>> {
+        let (answer, answered) = oneshot::channel();
+        self.hears(Heard::WriteText(path.to_owned(), text, answer));
+        self.answer(answered, HostFsError::Left)
     }
 
     fn project(&self, event: &Stamped, out: &mut Vec<u8>) {

@@ -2,7 +2,8 @@
 //!
 //! The hub knows hosts by the port `HostConn` alone: it can't tell which face a host speaks. It knows sessions by their
 //! ids and the port `EventLog`, and serves them through `Publish` and `AskHost`. It never blocks a session: every host
-//! has a queue of its own ([`host`]), bounded however little it reads.
+//! has a queue of its own ([`host`]), bounded however little it reads. It also knows whose view of text files counts
+//! ([`files`]).
 //!
 //! State: the table of hosts and attachments here; the cursor of each host in its queue; open asks in [`reverse`].
 //! Locks are taken in this order, and never across an await: table, asks, queue.
@@ -10,6 +11,7 @@
 //! Start reading at [`Hub`].
 
 mod answer;
+mod files;
 mod host;
 mod reverse;
 
@@ -17,10 +19,11 @@ mod reverse;
 mod fakes;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures::future::BoxFuture;
-use longshore_protocol::id::{HostId, SessionId};
+use longshore_protocol::id::{HostId, SessionId, TurnId};
 use longshore_protocol::value::session::OpenAsks;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +51,8 @@ struct Host {
     conn: Arc<dyn HostConn>,
     queue: Arc<HostQueue>,
     name: String,
+    /// It has said that it does not know requests about files, whatever it declared.
+    refuses_files: AtomicBool,
 }
 
 #[derive(Default)]
@@ -55,6 +60,8 @@ struct Table {
     hosts: HashMap<HostId, Arc<Host>>,
     /// Lists are replaced, not changed, so that a fan-out holds no lock.
     watchers: HashMap<SessionId, Arc<[Arc<Host>]>>,
+    /// Who started the turns that have not ended.
+    starters: HashMap<SessionId, HashMap<TurnId, HostId>>,
 }
 
 /// A connected host, for status.
@@ -94,7 +101,12 @@ impl Hub {
         queue.bind(&conn);
         let id = conn.id().clone();
         let name = name.to_owned();
-        let host = Arc::new(Host { conn, queue, name });
+        let host = Arc::new(Host {
+            conn,
+            queue,
+            name,
+            refuses_files: AtomicBool::new(false),
+        });
         self.write().hosts.insert(id, host);
     }
 
@@ -232,6 +244,15 @@ impl Table {
         }
     }
 
+    fn turn_ended(&mut self, session: &SessionId, turn: &TurnId) {
+        if let Some(turns) = self.starters.get_mut(session) {
+            turns.remove(turn);
+            if turns.is_empty() {
+                self.starters.remove(session);
+            }
+        }
+    }
+
     /// True where the host was among the watchers.
     fn unwatch(&mut self, session: &SessionId, host: &Arc<Host>) -> bool {
         let Some(hosts) = self.watchers.get_mut(session) else {
@@ -260,6 +281,9 @@ impl Publish for Hub {
                 host.queue.push_private(Arc::clone(&event));
             }
             return;
+        }
+        if let DomainEvent::TurnEnded { turn, .. } = &event.event {
+            self.write().turn_ended(&event.session, turn);
         }
         let Some(hosts) = self.read().watchers.get(&event.session).map(Arc::clone) else {
             return;

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::hub::fakes::{self, FakeConn, FakeLog, Heard};
 use crate::hub::{HostQueue, Hub, QueueLimits};
+use crate::kernel::host_fs::FsAbilities;
 use crate::kernel::port::AskHost;
 
 const LIMITS: AskLimits = AskLimits {
@@ -15,10 +16,16 @@ const LIMITS: AskLimits = AskLimits {
 const ABLE: HostAbilities = HostAbilities {
     approvals: true,
     questions: false,
+    fs: NO_FILES,
 };
 const UNABLE: HostAbilities = HostAbilities {
     approvals: false,
     questions: false,
+    fs: NO_FILES,
+};
+const NO_FILES: FsAbilities = FsAbilities {
+    read: false,
+    write: false,
 };
 
 struct Hosts {
@@ -83,7 +90,7 @@ impl Hosts {
                 assert_eq!(ask.id(), AskId::Approval(id.into()));
                 answer
             }
-            Heard::TakenBack => panic!("{name} hears that an ask was taken back"),
+            other => panic!("{name} hears {other:?}"),
         }
     }
 

@@ -8,20 +8,23 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use longshore_protocol::id::{
-    AgentId, ApprovalId, ItemId, QuestionId, SessionId, ToolCallId, TurnId,
+    AgentId, ApprovalId, CommandId, ItemId, QuestionId, SessionId, TaskId, ToolCallId, TurnId,
 };
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
 use longshore_protocol::value::session::{Session, SessionPatch, Status, WaitingFor};
+use longshore_protocol::value::task::Task;
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::{AccessInfo, ProgressStream};
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
 use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, Value};
 
+use super::cron::CronOp;
 use super::message::Part;
 use super::rule::Grant;
 use super::time::Timestamp;
@@ -289,6 +292,8 @@ pub enum DomainEvent {
         duration_ms: u64,
         /// True where the output is not the whole of it.
         truncated: bool,
+        /// What the model is told by the output, so that nothing tells it again; not shown.
+        told: Vec<WakeKey>,
     },
     /// An approval is asked for.
     ApprovalRequested {
@@ -322,6 +327,76 @@ pub enum DomainEvent {
     TodoUpdated {
         /// All of it.
         todos: Vec<Todo>,
+    },
+    /// A command of the user's own runs.
+    ShellStarted {
+        /// Its name.
+        command_id: CommandId,
+        /// The command line.
+        command: Arc<str>,
+    },
+    /// A running command of the user's own says something. Live.
+    ShellOutput {
+        /// Its name.
+        command_id: CommandId,
+        /// Which stream.
+        stream: ProgressStream,
+        /// Where this text begins in its stream, in bytes.
+        offset: u64,
+        /// The text.
+        text: String,
+    },
+    /// A command of the user's own has ended, or goes on as a task.
+    ShellEnded {
+        /// Its name.
+        command_id: CommandId,
+        /// Whether it went wrong.
+        is_error: bool,
+        /// Its exit code.
+        exit_code: Option<i32>,
+        /// The name of the signal that ended it.
+        signal: Option<String>,
+        /// The task it goes on as.
+        task_id: Option<TaskId>,
+    },
+    /// A task runs detached from now on.
+    TaskStarted {
+        /// As it is now.
+        task: Arc<Task>,
+    },
+    /// Something about a running task changed. Live.
+    TaskUpdated {
+        /// As it is now.
+        task: Arc<Task>,
+    },
+    /// A detached task has ended. Comes once, when its output is complete and on the disk.
+    TaskEnded {
+        /// As it ended.
+        task: Arc<Task>,
+        /// The end of its output, at most 4 KiB.
+        tail: Arc<str>,
+    },
+    /// A cron job was made, deleted, paused, resumed or renewed, or is done. What it says is kept already, by a state line
+    /// or by the record of the turn that it began.
+    CronChanged {
+        /// What happened.
+        change: CronChange,
+        /// The job as it is now; one that is gone, as it was.
+        job: Box<CronJob>,
+    },
+    /// A cron job has fired. Comes after the `TurnStarted` whose record holds the fire.
+    CronFired {
+        /// The turn it began.
+        turn: TurnId,
+        /// The fire.
+        fire: Box<CronFire>,
+    },
+    /// Jobs that were to fire once fired more than a day late. Comes after their `CronFired`.
+    CronMissed {
+        /// The turn they began.
+        turn: TurnId,
+        /// How many.
+        count: u32,
     },
     /// Something was ignored, repaired or left out.
     Warning {
@@ -361,6 +436,15 @@ pub enum StateRecord {
         /// Tokens the next request starts from.
         context_tokens: u64,
     },
+    /// The user's own command and what it wrote entered the model's context.
+    Shell {
+        /// The command, as the model reads it.
+        input: Arc<str>,
+        /// What came of it, as the model reads it.
+        output: Arc<str>,
+    },
+    /// Something happened to the session's cron jobs.
+    Cron(CronOp),
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
     ModelState {
         /// Whose.
@@ -383,10 +467,13 @@ impl DomainEvent {
                 | Self::ThinkingDelta { .. }
                 | Self::ToolDelta { .. }
                 | Self::ToolProgress { .. }
+                | Self::TaskUpdated { .. }
+                | Self::ShellOutput { .. }
         )
     }
 
-    /// Joins a delta to this one, where both continue the same item without a gap. False where they do not.
+    /// Joins a delta to this one, where both continue the same item without a gap; a newer state of a task replaces the
+    /// older one. False where they do not.
     pub fn merge(&mut self, next: &Self) -> bool {
         match (self, next) {
             (
@@ -446,6 +533,32 @@ impl DomainEvent {
                     && stream == other
                     && join(*offset, text, *at, more)
             }
+            (
+                Self::ShellOutput {
+                    command_id: a,
+                    stream,
+                    offset,
+                    text,
+                },
+                Self::ShellOutput {
+                    command_id: b,
+                    stream: other,
+                    offset: at,
+                    text: more,
+                },
+            ) => {
+                *stream != ProgressStream::Status
+                    && a == b
+                    && stream == other
+                    && join(*offset, text, *at, more)
+            }
+            (Self::TaskUpdated { task }, Self::TaskUpdated { task: newer }) => {
+                let is_same = task.task_id == newer.task_id;
+                if is_same {
+                    task.clone_from(newer);
+                }
+                is_same
+            }
             _ => false,
         }
     }
@@ -456,7 +569,9 @@ impl DomainEvent {
             Self::MessageDelta { text, .. }
             | Self::ThinkingDelta { text, .. }
             | Self::ToolDelta { text, .. }
-            | Self::ToolProgress { text, .. } => text.len(),
+            | Self::ToolProgress { text, .. }
+            | Self::ShellOutput { text, .. } => text.len(),
+            Self::ShellStarted { command, .. } => command.len(),
             Self::MessageCompleted { text, .. } | Self::ThinkingCompleted { text, .. } => {
                 text.len()
             }
@@ -465,6 +580,10 @@ impl DomainEvent {
             Self::TurnStarted { input, .. }
             | Self::TurnQueued { input, .. }
             | Self::TurnSteered { input, .. } => input.iter().map(content_weight).sum(),
+            Self::TaskStarted { task } | Self::TaskUpdated { task } => task_weight(task),
+            Self::TaskEnded { task, tail } => task_weight(task) + tail.len(),
+            Self::CronChanged { job, .. } => 500 + job.prompt.len(),
+            Self::CronFired { fire, .. } => 300 + fire.prompt.len(),
             _ => 300,
         }
     }
@@ -476,6 +595,10 @@ fn part_weight(part: &Part) -> usize {
         Part::Thinking(thinking) => thinking.text.len(),
         Part::Image { data, .. } => data.len(),
     }
+}
+
+fn task_weight(task: &Task) -> usize {
+    600 + task.description.len() + task.command.as_ref().map_or(0, String::len)
 }
 
 fn content_weight(part: &ContentPart) -> usize {
@@ -515,6 +638,20 @@ mod tests {
         assert!(!first.merge(&delta("i1", 9, "x")), "a gap");
         assert!(!first.merge(&DomainEvent::SessionClosed));
         assert_eq!(first, delta("i1", 0, "Héllo"));
+    }
+
+    #[test]
+    fn a_newer_state_of_a_task_replaces_the_older() {
+        let updated = |id: &str, size: u64| DomainEvent::TaskUpdated {
+            task: Arc::new(Task {
+                output_size_bytes: size,
+                ..Task::begun(id.into())
+            }),
+        };
+        let mut first = updated("bash-00000001", 1);
+        assert!(!first.merge(&updated("bash-00000002", 2)));
+        assert!(first.merge(&updated("bash-00000001", 3)));
+        assert_eq!(first, updated("bash-00000001", 3));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub const PROCESS_GRACE_IN_CALL: Duration = Duration::from_secs(1);
 
 /// How long a command may run where the call names no time.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a command of the user's own may run before it goes on in the background.
+pub const USER_COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest time a call may name.
 pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(300);
 /// What the model sees of a long output: so many characters of its beginning …
@@ -36,14 +38,33 @@ pub const COMMAND_TAIL_CHARS: usize = 30_000;
 pub const COMMAND_LINE_CHARS: usize = 2000;
 /// Raw output of a running command kept in memory; a command that wrote no more has no log on disk until it is needed.
 pub const COMMAND_RING_BYTES: usize = 1 << 20;
-/// The first part of a log on disk.
-pub const COMMAND_LOG_HEAD_BYTES: u64 = 16 << 20;
-/// The last part of a log on disk; what lies between is dropped.
-pub const COMMAND_LOG_TAIL_BYTES: u64 = 48 << 20;
 /// Output waiting to be written to a log; more makes the command wait.
 pub const COMMAND_LOG_QUEUE_BYTES: usize = 256 << 10;
 /// Output of one call that is shown while it runs; after that only its size is.
 pub const COMMAND_LIVE_BYTES: usize = 1 << 20;
+
+/// Detached tasks of one session that run at once, where the configuration says nothing.
+pub const TASKS_PER_SESSION: usize = 64;
+/// Detached tasks of all sessions together.
+pub const TASKS_PER_PROCESS: usize = 1024;
+/// Time limit of a detached command, where neither call nor configuration name one.
+pub const TASK_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest time limit a call may give to a detached command.
+pub const TASK_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+/// One log on disk: a quarter of it holds the beginning of an output, the rest the end; what lies between is dropped.
+pub const TASK_LOG_BYTES: u64 = 64 << 20;
+/// Logs of all tasks of one session; the oldest make room.
+pub const TASK_LOGS_BYTES: u64 = 1 << 30;
+/// The end of a task's output that goes with its end into the journal.
+pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
+/// The end of its output in a notice that it has ended.
+pub const TASK_NOTICE_TAIL_BYTES: usize = 3000;
+/// Output that the task tools and `task/output` show at once where no size is named; the most the tools show.
+pub const TASK_OUTPUT_BYTES: usize = 32 << 10;
+/// The most `task/output` gives at once.
+pub const TASK_OUTPUT_MAX_BYTES: usize = 256 << 10;
+/// The longest `task/output` waits.
+pub const TASK_OUTPUT_WAIT: Duration = Duration::from_secs(600);
 
 /// Turns waiting in one session.
 pub const MAX_QUEUED_TURNS: usize = 64;
@@ -96,8 +117,26 @@ pub const OUTPUT_PREVIEW_CHARS: usize = 2000;
 pub const DISPLAY_BYTES: usize = 64 << 10;
 /// A resource's text in a prompt.
 pub const RESOURCE_TEXT_BYTES: usize = 256 << 10;
-/// Images are passed unscaled up to this size.
+/// The largest image that is ever sent to a model: 5 MiB in base64, which every provider takes.
 pub const IMAGE_BYTES: usize = 3_932_160;
+/// An image a tool reads is made to fit into this, unless the configuration says otherwise.
+pub const IMAGE_READ_BYTES: usize = 262_144;
+/// The longer edge images are made to fit, in pixels, unless the configuration says otherwise.
+pub const IMAGE_EDGE: u32 = 2000;
+/// The longer edge of an image that is sent as it is on request, in pixels: what every provider takes.
+pub const IMAGE_FULL_EDGE: u32 = 8000;
+/// The largest image or video file that is looked at.
+pub const MEDIA_FILE_BYTES: u64 = 100 << 20;
+/// The largest image file that is decoded.
+pub const IMAGE_DECODE_INPUT_BYTES: usize = 64 << 20;
+/// The most pixels of an image that is decoded.
+pub const IMAGE_PIXELS: u64 = 100_000_000;
+/// Memory that all images being decoded may take together.
+pub const IMAGE_DECODE_BYTES: u64 = 512 << 20;
+/// Images of the process that are decoded at once.
+pub const IMAGE_DECODES: usize = 2;
+/// Originals of a session's images; the oldest go first.
+pub const MEDIA_KEPT_BYTES: u64 = 1 << 30;
 
 /// Values above this size stand in a journal as a reference to a blob.
 pub const JOURNAL_INLINE_BYTES: usize = 64 << 10;
@@ -111,7 +150,44 @@ pub const APPROVAL_TIMEOUT: Duration = Duration::from_secs(86_400);
 /// How long an ask waits while no host that can answer is attached.
 pub const DETACHED_WAIT: Duration = Duration::from_secs(1800);
 
+/// How long a host may take to give the text of a file; then the disk is read.
+pub const HOST_READ: Duration = Duration::from_secs(10);
+/// How long a host may take to take the new text of a file. Some clients never answer for a file that does not exist.
+pub const HOST_WRITE: Duration = Duration::from_secs(15);
+/// Files above this size are not asked of hosts: no editor holds such a buffer well, and the text travels as one
+/// message.
+pub const HOST_TEXT_BYTES: u64 = 10 << 20;
+
 /// One AGENTS.md file in the system prompt.
 pub const AGENTS_FILE_BYTES: usize = 256 << 10;
 /// All AGENTS.md files together.
 pub const AGENTS_TOTAL_BYTES: usize = 512 << 10;
+
+/// Cron jobs of one session.
+pub const CRON_MAX_JOBS: u32 = 50;
+/// A job's prompt, in bytes of UTF-8.
+pub const CRON_PROMPT_BYTES: usize = 8192;
+/// An expression without an instant in so many days has none.
+pub const CRON_HORIZON_DAYS: i64 = 5 * 366;
+/// A one-shot job whose first instant is further away than this names a date that has just passed.
+pub const CRON_ONE_SHOT_DAYS: i64 = 350;
+/// Days after which a recurring job fires for the last time.
+pub const CRON_MAX_AGE_DAYS: u32 = 7;
+/// A recurring job is late by at most one part in so many of the time to its next instant …
+pub const CRON_JITTER_PART: i64 = 10;
+/// … and by no more than this.
+pub const CRON_JITTER_MAX: Duration = Duration::from_secs(15 * 60);
+/// Missed instants that are counted for one fire.
+pub const CRON_COALESCE_MAX: u32 = 10_000;
+/// Jobs that fire together in one turn.
+pub const CRON_BATCH: usize = 8;
+/// A one-shot job later than this is not done as if it were fresh: the model is told when it was meant to run.
+pub const CRON_MISSED: Duration = Duration::from_secs(86_400);
+/// The scheduler looks at the clock at least this often while jobs wait.
+pub const CRON_SLEEP_MAX: Duration = Duration::from_secs(30);
+/// Wall and monotonic time that differ by more than this in one sleep: somebody set the clock, or the machine slept.
+pub const CRON_CLOCK_STEP: Duration = Duration::from_secs(2);
+/// First pause before a fire that could not be delivered is tried again; doubled each time, up to [`CRON_RETRY_MAX`].
+pub const CRON_RETRY_BASE: Duration = Duration::from_secs(1);
+/// Longest pause before that.
+pub const CRON_RETRY_MAX: Duration = Duration::from_secs(60);

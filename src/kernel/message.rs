@@ -46,6 +46,8 @@ pub enum MessageOrigin {
     Reminder,
     /// The engine tells the model what happened outside its turns.
     Notice,
+    /// The user's own command, or what it wrote.
+    Shell,
 }
 
 /// A piece of content.

@@ -5,11 +5,16 @@
 
 pub mod access;
 pub mod ask;
+pub mod cron;
 pub mod event;
+#[cfg(test)]
+pub(crate) mod fakes;
 pub mod fault;
+pub mod host_fs;
 pub mod limits;
 pub mod message;
 pub mod port;
 pub mod rule;
+pub mod task;
 pub mod time;
 pub mod wake;

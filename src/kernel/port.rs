@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use longshore_protocol::id::{AgentId, HostId, SessionId};
+use longshore_protocol::id::{AgentId, HostId, SessionId, TurnId};
+use longshore_protocol::value::cron::CronJob;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, AskAnswer, AskOutcome, HostRefusal};
+use super::cron::{ListedJob, NewJob};
 use super::event::{DomainEvent, Stamped, StateRecord};
 use super::fault::Fault;
+use super::host_fs::{FsAbilities, FsHost, HostFsError};
 
 /// Session to hub: hands an event to every host attached to its session. Never blocks.
 pub trait Publish: Send + Sync {
@@ -75,6 +78,52 @@ pub trait AskHost: Send + Sync {
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome>;
 }
 
+/// Tool to session: the cron jobs of one session.
+pub trait CronJobs: Send + Sync {
+    /// All of them, in the order they were made.
+    fn list(&self) -> BoxFuture<'static, Result<Vec<ListedJob>, Fault>>;
+
+    /// Makes one; it is on the disk when this is answered.
+    ///
+    /// # Errors
+    /// `invalid_params`, `limit_exceeded`, `not_supported`, storage kinds.
+    fn create(&self, new: NewJob) -> BoxFuture<'static, Result<CronJob, Fault>>;
+
+    /// Deletes one and gives it as it was.
+    ///
+    /// # Errors
+    /// `job_not_found`, `invalid_params` for what is no id, storage kinds.
+    fn delete(&self, id: String) -> BoxFuture<'static, Result<CronJob, Fault>>;
+}
+
+/// Agent to hub: text files as the hosts of a session hold them, unsaved changes included.
+///
+/// Paths are absolute and were judged before: inside the session's directories, and no protected file. Nothing here
+/// looks at the disk, and nothing is tried twice.
+pub trait HostFs: Send + Sync {
+    /// The host whose view of files counts for a turn: the one that started it where it offers any, else the first
+    /// attached one that does. `None` where the disk is all there is.
+    fn host_for(&self, session: &SessionId, turn: &TurnId) -> Option<FsHost>;
+
+    /// The text of a file as that host holds it.
+    fn read_text(
+        &self,
+        host: &HostId,
+        session: &SessionId,
+        path: &str,
+    ) -> BoxFuture<'static, Result<String, HostFsError>>;
+
+    /// Gives that host a new text for a file. After an error other than [`HostFsError::NotFound`] or
+    /// [`HostFsError::Unsupported`] it is not known whether it took it.
+    fn write_text(
+        &self,
+        host: &HostId,
+        session: &SessionId,
+        path: &str,
+        text: String,
+    ) -> BoxFuture<'static, Result<(), HostFsError>>;
+}
+
 /// What a host said it can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostAbilities {
@@ -82,6 +131,8 @@ pub struct HostAbilities {
     pub approvals: bool,
     /// It answers questions.
     pub questions: bool,
+    /// What it does with text files.
+    pub fs: FsAbilities,
 }
 
 /// Face to hub: one connected host.
@@ -94,6 +145,22 @@ pub trait HostConn: Send + Sync {
 
     /// Puts an ask to it. Dropping the future tells the host that the ask is void.
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>>;
+
+    /// Asks it for the text of a file. Dropping the future tells the host that the request is void.
+    fn read_text(
+        &self,
+        session: &SessionId,
+        path: &str,
+    ) -> BoxFuture<'static, Result<String, HostFsError>>;
+
+    /// Gives it a new text for a file. Dropping the future tells the host that the request is void, which may come too
+    /// late.
+    fn write_text(
+        &self,
+        session: &SessionId,
+        path: &str,
+        text: String,
+    ) -> BoxFuture<'static, Result<(), HostFsError>>;
 
     /// Appends the event as complete lines for this host, each ended by a newline; nothing where it is not shown.
     fn project(&self, event: &Stamped, out: &mut Vec<u8>);

@@ -36,7 +36,7 @@ impl fmt::Display for Timestamp {
 }
 
 /// Year, month and day of a count of days since 1970-01-01 (proleptic Gregorian, eras of 400 years from 1 March).
-fn civil(days: i64) -> (i64, i64, i64) {
+pub fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
@@ -53,9 +53,36 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
+/// The count of days since 1970-01-01 of a date: what [`civil`] takes apart.
+pub fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    // The year begins in March, so that the leap day is its last.
+    let (year, shifted) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    year.div_euclid(400) * 146_097 + day_of_era - 719_468
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Timestamp;
+    use super::*;
+
+    #[test]
+    fn dates_and_days_are_inverse() {
+        let mut before = None;
+        for days in -800_000..800_000 {
+            let date = civil(days);
+            assert_eq!(days_of(date.0, date.1, date.2), days);
+            assert!(before < Some(date), "{date:?}");
+            before = Some(date);
+        }
+        assert_eq!(civil(days_of(2000, 2, 29) + 1), (2000, 3, 1));
+        assert_eq!(civil(days_of(1900, 2, 28) + 1), (1900, 3, 1));
+    }
 
     #[test]
     fn writes_and_reads_rfc_3339() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_protocol::id::TaskId;
+use longshore_protocol::id::{JobId, TaskId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::turn::Origin;
 
@@ -13,7 +13,8 @@ use super::time::Timestamp;
 pub struct Wake {
     /// What it is about: a wake whose key was told before is dropped wherever it is met.
     pub key: WakeKey,
-    /// What the model reads, as an element whose content is escaped.
+    /// What the model reads, as an element whose content is escaped. Empty where another wake of the same turn tells of
+    /// this one, too.
     pub text: Arc<str>,
     /// Whether it may begin a turn.
     pub urgency: Urgency,
@@ -40,11 +41,13 @@ pub enum WakeKey {
     /// A job fired.
     Fire {
         /// The job.
-        job: Arc<str>,
+        job: JobId,
         /// The instant its expression named.
         ideal_at: Timestamp,
         /// This firing, unique for ever.
         fire: Arc<str>,
+        /// Whether the job is gone with it.
+        is_last: bool,
     },
 }
 

@@ -7,8 +7,11 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+use futures::future::BoxFuture;
+use tokio::sync::watch;
 
 use crate::kernel::time::Timestamp;
 
@@ -19,6 +22,9 @@ pub trait Clock: Send + Sync + Debug {
 
     /// Time since this clock was made. Never goes back; use it for durations.
     fn elapsed(&self) -> Duration;
+
+    /// Ends when [`Clock::elapsed`] has come this far, not before. Setting the wall time neither shortens nor prolongs it.
+    fn sleep_until(&self, elapsed: Duration) -> BoxFuture<'_, ()>;
 }
 
 /// The machine's clock.
@@ -56,13 +62,27 @@ impl Clock for SystemClock {
     fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
+
+    fn sleep_until(&self, elapsed: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // A timer may be a fraction early.
+            while let Some(left) = elapsed
+                .checked_sub(self.elapsed())
+                .filter(|left| !left.is_zero())
+            {
+                tokio::time::sleep(left).await;
+            }
+        })
+    }
 }
 
 /// A clock that moves only when told to.
 #[derive(Debug)]
 pub struct FakeClock {
     epoch_ms: AtomicI64,
-    elapsed_ms: AtomicU64,
+    elapsed_ms: watch::Sender<u64>,
+    /// How many sleep now.
+    n_sleepers: watch::Sender<usize>,
 }
 
 impl FakeClock {
@@ -70,7 +90,8 @@ impl FakeClock {
     pub fn at(at: Timestamp) -> Self {
         Self {
             epoch_ms: AtomicI64::new(at.0),
-            elapsed_ms: AtomicU64::new(0),
+            elapsed_ms: watch::Sender::new(0),
+            n_sleepers: watch::Sender::new(0),
         }
     }
 
@@ -78,7 +99,14 @@ impl FakeClock {
     pub fn advance(&self, by: Duration) {
         let ms = by.as_millis() as u64;
         self.epoch_ms.fetch_add(ms as i64, Ordering::SeqCst);
-        self.elapsed_ms.fetch_add(ms, Ordering::SeqCst);
+        self.elapsed_ms.send_modify(|elapsed| *elapsed += ms);
+    }
+
+    /// Waits until so many sleep on this clock: then letting time pass is felt by all of them.
+    pub async fn asleep(&self, n: usize) {
+        let mut sleepers = self.n_sleepers.subscribe();
+        // The sender lives as long as this clock.
+        let _ = sleepers.wait_for(|now| *now == n).await;
     }
 
     /// Sets the wall time alone, as an administrator would.
@@ -100,7 +128,34 @@ impl Clock for FakeClock {
     }
 
     fn elapsed(&self) -> Duration {
-        Duration::from_millis(self.elapsed_ms.load(Ordering::SeqCst))
+        Duration::from_millis(*self.elapsed_ms.borrow())
+    }
+
+    fn sleep_until(&self, elapsed: Duration) -> BoxFuture<'_, ()> {
+        let mut passed = self.elapsed_ms.subscribe();
+        Box::pin(async move {
+            let _sleeper = Sleeper::of(&self.n_sleepers);
+            // The sender lives as long as this clock.
+            let _ = passed
+                .wait_for(|now| Duration::from_millis(*now) >= elapsed)
+                .await;
+        })
+    }
+}
+
+/// One that sleeps, until dropped.
+struct Sleeper<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Sleeper<'a> {
+    fn of(sleepers: &'a watch::Sender<usize>) -> Self {
+        sleepers.send_modify(|n| *n += 1);
+        Self(sleepers)
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|n| *n -= 1);
     }
 }
 
@@ -121,6 +176,29 @@ mod tests {
             (clock.now(), clock.elapsed()),
             (Timestamp(0), Duration::from_millis(1500))
         );
+    }
+
+    #[tokio::test]
+    async fn a_sleeper_sleeps_by_elapsed_time_alone() {
+        let clock = FakeClock::default();
+        let sleep = clock.sleep_until(Duration::from_secs(60));
+        tokio::pin!(sleep);
+        assert!(futures::poll!(sleep.as_mut()).is_pending());
+        clock.asleep(1).await;
+        clock.set_wall(clock.now().plus_ms(3_600_000));
+        clock.advance(Duration::from_secs(59));
+        assert!(futures::poll!(sleep.as_mut()).is_pending());
+        clock.advance(Duration::from_secs(1));
+        assert!(futures::poll!(sleep.as_mut()).is_ready());
+        clock.asleep(0).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_machines_sleep_is_never_short() {
+        let clock = SystemClock::new();
+        let until = clock.elapsed() + Duration::from_millis(5);
+        clock.sleep_until(until).await;
+        assert!(clock.elapsed() >= until);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::fs;
 pub struct Env {
     vars: BTreeMap<OsString, OsString>,
     account_home: Option<PathBuf>,
+    account_shell: Option<PathBuf>,
     start_dir: Option<PathBuf>,
 }
 
@@ -27,6 +28,7 @@ impl Env {
         Self {
             vars: std::env::vars_os().collect(),
             account_home: std::env::home_dir(),
+            account_shell: account_shell(),
             start_dir: std::env::current_dir().ok(),
         }
     }
@@ -80,6 +82,14 @@ impl Env {
             .or_else(|| self.account_home.clone().filter(|home| home.is_absolute()))
     }
 
+    /// The user's login shell: `SHELL`, where that is blank what the account database says.
+    pub fn login_shell(&self) -> Option<PathBuf> {
+        let named = self.get("SHELL").filter(|shell| !shell.is_empty());
+        named
+            .map(PathBuf::from)
+            .or_else(|| self.account_shell.clone())
+    }
+
     /// Where longshore keeps its files: `LONGSHORE_HOME` (relative ones against the starting directory), else
     /// `.longshore` in the home.
     pub fn longshore_home(&self) -> Option<PathBuf> {
@@ -103,6 +113,21 @@ impl Env {
     }
 }
 
+/// The login shell of this process's user in the account database.
+fn account_shell() -> Option<PathBuf> {
+    let accounts = fs::read_to_string(Path::new("/etc/passwd")).ok()?;
+    shell_of(&accounts, rustix::process::getuid().as_raw())
+}
+
+fn shell_of(accounts: &str, user: u32) -> Option<PathBuf> {
+    let account = accounts
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .find(|fields| fields.get(2).and_then(|id| id.parse().ok()) == Some(user))?;
+    let shell = account.get(6).filter(|shell| !shell.is_empty())?;
+    Some(PathBuf::from(shell))
+}
+
 /// Finds an executable regular file in the absolute entries of a `PATH` value.
 pub fn find_in_path(path: &OsStr, name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
@@ -121,6 +146,26 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
+
+    #[test]
+    fn login_shells() {
+        let accounts = "root:x:0:0:root:/root:/bin/bash\nme:x:1000:1000:,,:/home/me:/bin/zsh\nnone:x:5:5::/:\nbad\n";
+        for (user, shell) in [
+            (0, Some("/bin/bash")),
+            (1000, Some("/bin/zsh")),
+            (5, None),
+            (7, None),
+        ] {
+            assert_eq!(shell_of(accounts, user), shell.map(PathBuf::from), "{user}");
+        }
+        let env = |shell: &str| Env {
+            account_shell: Some("/bin/sh".into()),
+            ..Env::of([("SHELL", shell)])
+        };
+        assert_eq!(env("").login_shell(), Some("/bin/sh".into()));
+        assert_eq!(env("/bin/fish").login_shell(), Some("/bin/fish".into()));
+        assert_eq!(Env::default().login_shell(), None);
+    }
 
     #[test]
     fn values() {

@@ -59,6 +59,17 @@ impl FileLock {
         })
     }
 
+    /// Takes the lock, waiting for as long as somebody else has it: for locks that are held for a moment only. Blocking.
+    pub fn wait(path: &Path) -> Result<Self, FsError> {
+        let file = fs::create_private_file(path)?;
+        file.lock()
+            .map_err(|error| FsError::new("lock", path, error))?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
     /// Tells who holds the lock: `None` when nobody does. Takes nothing for longer than the question.
     pub fn holder(path: &Path) -> Result<Option<LockError>, FsError> {
         let (mut file, _) = match fs::open_read(path) {
@@ -121,6 +132,17 @@ mod tests {
         drop(lock);
         assert!(FileLock::holder(&path).unwrap().is_none());
         FileLock::acquire(&path, "").unwrap();
+    }
+
+    #[test]
+    fn one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = FileLock::wait(&path).unwrap();
+        assert!(FileLock::holder(&path).unwrap().is_some());
+        let waiting = std::thread::spawn(move || FileLock::wait(&path).map(drop));
+        drop(lock);
+        waiting.join().unwrap().unwrap();
     }
 
     #[test]

@@ -14,6 +14,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod env;
+pub mod file_clock;
 pub mod fs;
 pub mod ids;
 pub mod lock;

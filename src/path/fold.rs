@@ -3,28 +3,39 @@
 //! Where a file is protected, a spelling too many costs nothing and one too few gives it away. So names are compared in
 //! this form on every system: disks of other systems are mounted, and folders are shared between them.
 
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use unicode_normalization::UnicodeNormalization;
 
 /// A path with each name in its common form: composed, without regard to case, and without what Apple's and Windows's
 /// file systems leave out (invisible characters; dots and spaces at the end; the name of the main stream).
-pub(super) fn path(path: &Path) -> PathBuf {
-    let text = path.to_string_lossy();
-    // Searches ask this of every file they meet, and nearly all of them are as plain as this.
-    let left_out = ["./", " /", "::", "//"];
-    if text.is_ascii()
-        && !text.ends_with(['.', ' ', '/'])
-        && !left_out.iter().any(|s| text.contains(s))
-    {
-        return text.to_ascii_lowercase().into();
+pub(super) fn path(path: &Path) -> Cow<'_, Path> {
+    // Searches ask this of every file they meet, and nearly all of them are in that form.
+    if is_common(path.as_os_str().as_encoded_bytes()) {
+        return path.into();
     }
-    path.components()
+    let folded: PathBuf = path
+        .components()
         .map(|component| match component {
             Component::Normal(part) => name(&part.to_string_lossy()),
             other => other.as_os_str().to_string_lossy().into_owned(),
         })
-        .collect()
+        .collect();
+    folded.into()
+}
+
+/// Whether a path is sure to be in the common form, each byte looked at once.
+fn is_common(path: &[u8]) -> bool {
+    let mut before = 0;
+    for byte in path {
+        let is_end = *byte == b'/' && matches!(before, b'.' | b' ' | b'/');
+        if !byte.is_ascii() || byte.is_ascii_uppercase() || *byte == b':' || is_end {
+            return false;
+        }
+        before = *byte;
+    }
+    !matches!(before, b'.' | b' ' | b'/')
 }
 
 /// As [`path`], for one name.

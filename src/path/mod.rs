@@ -134,6 +134,15 @@ impl Workspace {
         roots.any(|root| lexical::is_within(path, root))
     }
 
+    /// A real path below a root, by that root as it was given; `None` for what lies below none. For those who know the
+    /// workspace by what it was opened as.
+    pub fn as_given(&self, real: &Path) -> Option<PathBuf> {
+        let given = std::iter::once(&self.cwd).chain(&self.additional_dirs);
+        given
+            .zip(&self.real_roots)
+            .find_map(|(given, root)| Some(given.join(real.strip_prefix(root).ok()?)))
+    }
+
     /// Whether the path, written or real, is a file that stays closed.
     pub fn is_sensitive(&self, path: &Path) -> bool {
         self.sensitive.covers(path)

@@ -2,6 +2,8 @@
 //!
 //! The list is fixed except for two lists of the user's own; neither a model nor a project can change it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -109,35 +111,40 @@ impl SensitiveFiles {
     /// Says where the home and longshore's own files are, as written and with links resolved; both hold secrets at fixed
     /// places.
     pub(super) fn set_places(&mut self, homes: &[PathBuf], longshore_homes: &[PathBuf]) {
-        let folded = |paths: &[PathBuf]| paths.iter().map(|path| fold::path(path)).collect();
+        let folded = |paths: &[PathBuf]| {
+            let paths = paths.iter().map(|path| fold::path(path).into_owned());
+            paths.collect()
+        };
         self.homes = folded(homes);
         self.longshore_homes = folded(longshore_homes);
     }
 
     /// Whether this path, absolute and folded, is protected.
+    ///
+    /// Searches ask this for every file of a tree, so what is no secret has to be told quickly.
     pub fn covers(&self, path: &Path) -> bool {
-        let path = fold::path(path);
-        if self.allow.matches(&path) {
+        let path = &*fold::path(path);
+        if self.allow.matches(path) {
             return false;
         }
+        // What is normal is text.
         let name = path
             .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
+            .and_then(|name| name.to_str())
             .unwrap_or_default();
-        if HARMLESS.contains(&name.as_str()) {
+        if HARMLESS.contains(&name) {
             return false;
         }
-        let below = |dirs: &[PathBuf], entries: &[&str]| {
-            let mut entries_of = dirs.iter().filter_map(|dir| path.strip_prefix(dir).ok());
-            entries_of.any(|rest| entries.iter().any(|entry| rest.starts_with(entry)))
+        let is_below = |dirs: &[PathBuf], entries: &[&str]| {
+            let mut rests = dirs.iter().filter_map(|dir| below(path, dir));
+            rests.any(|rest| entries.iter().any(|entry| rest.starts_with(entry)))
         };
-        self.extra.matches(&path)
-            || secret_name(&name)
-            || in_cloud_dir(&path)
-            || in_process_dir(&path)
-            || below(&self.longshore_homes, &OWN_SECRETS)
-            || below(&self.homes, &HOME_SECRETS)
-            || self.homes.iter().any(|home| ssh_secret(&path, home, &name))
+        self.extra.matches(path)
+            || secret_name(name)
+            || in_cloud_dir(path)
+            || in_process_dir(path)
+            || is_below(&self.longshore_homes, &OWN_SECRETS)
+            || self.homes.iter().any(|home| home_secret(path, home, name))
     }
 }
 
@@ -188,6 +195,19 @@ impl UserGlobs {
     }
 }
 
+/// As `strip_prefix`, for two paths without `.`, `..` and double slashes; it compares them whole.
+fn below<'p>(path: &'p Path, dir: &Path) -> Option<&'p Path> {
+    let dir = dir.as_os_str().as_bytes();
+    // The root itself ends in a slash.
+    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
+    let rest = path.as_os_str().as_bytes().strip_prefix(dir)?;
+    match rest {
+        [] => Some(Path::new("")),
+        [b'/', rest @ ..] => Some(Path::new(OsStr::from_bytes(rest))),
+        _ => None,
+    }
+}
+
 fn secret_name(name: &str) -> bool {
     if SECRETS.contains(&name) || name.starts_with(".env.") {
         return true;
@@ -202,6 +222,9 @@ fn secret_name(name: &str) -> bool {
 }
 
 fn in_cloud_dir(path: &Path) -> bool {
+    if memchr::memmem::find(path.as_os_str().as_bytes(), b"/credentials").is_none() {
+        return false;
+    }
     let names: Vec<_> = path.iter().collect();
     names.windows(2).any(|pair| {
         matches!(pair, [dir, entry] if CLOUD_DIRS.iter().any(|cloud| dir == cloud) && *entry == "credentials")
@@ -210,7 +233,7 @@ fn in_cloud_dir(path: &Path) -> bool {
 
 /// The environment and memory of processes. Everything of our own, since it changes with whoever looks.
 fn in_process_dir(path: &Path) -> bool {
-    let Ok(rest) = path.strip_prefix("/proc") else {
+    let Some(rest) = below(path, Path::new("/proc")) else {
         return false;
     };
     let own = std::process::id().to_string();
@@ -221,16 +244,20 @@ fn in_process_dir(path: &Path) -> bool {
             .is_some_and(|name| name == "environ" || name == "mem")
 }
 
-/// Whatever the secure shell keeps, except what is public.
-fn ssh_secret(path: &Path, home: &Path, name: &str) -> bool {
-    let below_home = path.strip_prefix(home);
-    let Ok(rest) = below_home.and_then(|rest| rest.strip_prefix(".ssh")) else {
+fn home_secret(path: &Path, home: &Path, name: &str) -> bool {
+    let Some(rest) = below(path, home) else {
         return false;
     };
-    let is_public = name == "config"
-        || name == "known_hosts"
-        || Path::new(name)
-            .extension()
-            .is_some_and(|extension| extension == "pub");
-    !rest.as_os_str().is_empty() && !is_public
+    if !rest.as_os_str().as_bytes().starts_with(b".") {
+        return false;
+    }
+    if let Ok(in_ssh) = rest.strip_prefix(".ssh") {
+        let is_public = name == "config"
+            || name == "known_hosts"
+            || Path::new(name)
+                .extension()
+                .is_some_and(|extension| extension == "pub");
+        return !in_ssh.as_os_str().is_empty() && !is_public;
+    }
+    HOME_SECRETS.iter().any(|secret| rest.starts_with(secret))
 }

@@ -29,15 +29,13 @@ pub(super) const HARMLESS: [&str; 13] = [
     "select_tools",
 ];
 /// Tools that offer rules no argument.
-pub(super) const WITHOUT_ARGUMENT: [&str; 18] = [
+pub(super) const WITHOUT_ARGUMENT: [&str; 16] = [
     "TodoList",
     "TaskList",
     "TaskOutput",
     "TaskStop",
     "WaitFor",
     "CronList",
-    "CronCreate",
-    "CronDelete",
     "AskUserQuestion",
     "EnterPlanMode",
     "ExitPlanMode",
@@ -50,7 +48,7 @@ pub(super) const WITHOUT_ARGUMENT: [&str; 18] = [
     "select_tools",
 ];
 /// Tools that offer one and stand in no list above.
-const WITH_ARGUMENT: [&str; 3] = ["Skill", "WebSearch", "FetchURL"];
+const WITH_ARGUMENT: [&str; 5] = ["CronCreate", "CronDelete", "Skill", "WebSearch", "FetchURL"];
 
 /// Every built-in name.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {

@@ -14,19 +14,28 @@ use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
+use longshore_protocol::value::task::Task;
+use longshore_protocol::value::turn::CancelTasks;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
+use super::cron::Cron;
 use super::deps::Deps;
 use super::index::Use;
+use super::jobs::JobsOf;
 use super::journal::write::Journal;
+use super::notices::SESSION_CLOSED;
+use super::shell_run::Shells;
 use super::surroundings::{Abilities, Workplace};
+use super::tasks::{Reporter, TaskFacts};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
 use crate::agent::{Agent, Board};
+use crate::background::Tasks;
+use crate::cron::ledger::Ledger;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -41,6 +50,8 @@ const INBOX: usize = 64;
 const QUIET: Duration = Duration::from_secs(2);
 /// How long a close waits for replies to be queued whose turns it has just ended.
 const GATES: Duration = Duration::from_secs(1);
+/// How long the tasks of a session may take to end when it is closed: a part of what the end of a server may take.
+const TASKS_CLOSE: Duration = Duration::from_secs(3);
 /// What bears a session's id in the environment of its commands.
 pub(super) const SESSION_MARK: &str = "LONGSHORE_SESSION_ID";
 
@@ -54,6 +65,9 @@ pub(super) struct Parts {
     pub(super) lock: FileLock,
     pub(super) dir: PathBuf,
     pub(super) next_turn: u64,
+    /// What its journal says of tasks.
+    pub(super) tasks: TaskFacts,
+    pub(super) jobs: Ledger,
 }
 
 /// The state of a loaded session.
@@ -73,11 +87,21 @@ pub(super) struct Actor {
     pub(super) board: Arc<Board>,
     /// What the agent has seen of files since the session was loaded.
     freshness: Arc<Freshness>,
+    /// Commands and other tasks.
+    pub(super) tasks: Tasks,
+    /// Says what becomes of them.
+    pub(super) reporter: Arc<Reporter>,
+    /// Tasks whose end the journal does not know; settled before anything else.
+    pub(super) left_open: Vec<Arc<Task>>,
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
+    /// Commands of the user's own that run.
+    pub(super) shells: Shells,
     /// What the model is to be told outside the turns that hosts begin.
     pub(super) wakes: Wakes,
+    /// Its cron jobs.
+    pub(super) cron: Cron,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// What is not noted yet.
@@ -104,6 +128,8 @@ impl Actor {
             lock,
             dir,
             next_turn,
+            tasks,
+            jobs,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -111,12 +137,17 @@ impl Actor {
         board.set_todos(agent.todos.clone());
         board.set_context(agent.context.tokens());
         deps.store.opened(&id, &journal);
-        let (door, wakes) = WakeDoor::new();
+        let (door, wakes) = WakeDoor::new(tasks.wakes(&agent.told));
+        let reporter = Arc::new(Reporter::new(journal.clone(), door.clone()));
+        let left_open = tasks.open;
+        let tasks = deps.task_manager(&dir, session.ephemeral, reporter.clone());
         let handle = SessionHandle {
             id: id.clone(),
             inbox: sender.clone(),
             door,
+            tasks: tasks.clone(),
         };
+        let cron = Cron::new(deps, jobs, session.timezone.as_deref(), &handle.door);
         let actor = Self {
             deps: deps.clone(),
             inbox,
@@ -131,14 +162,23 @@ impl Actor {
             next_turn,
             board,
             freshness: Arc::default(),
+            tasks,
+            reporter,
+            left_open,
             workplace: None,
             turns: Turns::default(),
+            shells: Shells::default(),
             wakes,
+            cron,
             notes: TaskTracker::new(),
             unnoted: Arc::default(),
             note_at: None,
         };
+        deps.await_no_more(&id);
         deps.loaded.lock().insert(id.clone(), handle.clone());
+        let (shell, processes) = (deps.shell.clone(), deps.processes.clone());
+        deps.tasks
+            .spawn(async move { shell.prepare(&processes).await });
         let forget = deps.clone();
         deps.tasks.spawn(async move {
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
@@ -152,6 +192,8 @@ impl Actor {
 
     /// Runs until the session is closed. What hosts want goes before what wakes it: their commands are few and quick.
     async fn run(mut self) {
+        self.settle_tasks().await;
+        self.begin_jobs();
         loop {
             let (due, note_at) = (self.wakes.due(), self.note_at);
             tokio::select! {
@@ -160,11 +202,12 @@ impl Actor {
                     Some(command) => self.take(command).await,
                     None => break,
                 },
+                () = self.cron.recorded() => self.fires_recorded(),
                 Some(knock) = self.wakes.door.recv() => self.knocked(knock),
                 () = Wakes::gathered(due) => self.gather_over().await,
                 () = at(note_at) => self.note(),
             }
-            if self.turns.may_close() {
+            if self.turns.may_close() && self.shells.is_empty() {
                 break;
             }
         }
@@ -183,10 +226,16 @@ impl Actor {
                 when_idle,
                 reply,
             } => answer(reply, self.steer(input, when_idle).await),
-            Command::Cancel { turn, reply } => {
+            Command::Cancel { turn, tasks, reply } => {
                 let cancelled = self.cancel(turn.as_ref());
+                if cancelled.is_ok() && tasks == CancelTasks::Stop {
+                    self.stop_tasks();
+                }
                 answer(reply, cancelled);
             }
+            Command::Shell { run, reply } => self.run_shell(run, reply).await,
+            Command::CancelShell { id, reply } => answer(reply, Ok(self.cancel_shell(&id))),
+            Command::ShellDone(done) => self.shell_done(*done),
             Command::Wait { turn, reply } => self.wait(turn, reply),
             Command::View { reply } => answer(reply, Ok(self.view())),
             Command::Set { changes, reply } => {
@@ -202,6 +251,7 @@ impl Actor {
                 answer(reply, tools);
             }
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
+            Command::Cron(command) => self.cron(command).await,
             Command::Close { reply } => self.begin_close(reply),
             Command::Done(done) => self.done(*done).await,
         }
@@ -220,6 +270,7 @@ impl Actor {
             running: self.turns.running(),
             queued: self.turns.queued(),
             context: (posted.context_tokens, window),
+            n_jobs: self.cron.n_jobs(),
         }
     }
 
@@ -288,13 +339,18 @@ impl Actor {
         if let Some(workplace) = &self.workplace {
             return Ok(workplace.clone());
         }
-        let (deps, session, freshness) = (
+        let (deps, session, freshness, tasks) = (
             self.deps.clone(),
             self.session.clone(),
             self.freshness.clone(),
+            self.tasks.clone(),
         );
-        let workplace =
-            Arc::new(blocking::run(move || Workplace::open(&deps, &session, freshness)).await);
+        let jobs = Arc::new(JobsOf {
+            session: session.session_id.clone(),
+            inbox: self.own_inbox.clone(),
+        });
+        let open = move || Workplace::open(&deps, &session, freshness, tasks, jobs);
+        let workplace = Arc::new(blocking::run(open).await);
         for warning in &workplace.warnings {
             self.journal.durable(
                 &AgentId::main(),
@@ -314,15 +370,14 @@ impl Actor {
             .deps
             .asks
             .ability(&self.session.session_id, AskKind::Question);
+        let takes = |input: &str| {
+            let capabilities = model.iter().flat_map(|model| &model.info().capabilities);
+            capabilities.into_iter().any(|can| can == input)
+        };
         Abilities {
             can_ask: !self.session.unattended && ability == Ability::Able,
-            image_input: model.is_some_and(|model| {
-                model
-                    .info()
-                    .capabilities
-                    .iter()
-                    .any(|can| can == "image_in")
-            }),
+            image_input: takes("image_in"),
+            video_input: takes("video_in"),
         }
     }
 
@@ -381,6 +436,7 @@ impl Actor {
     fn begin_close(&mut self, reply: Reply<()>) {
         self.turns.closing.push(reply);
         self.end_all_turns();
+        self.shells.end_all();
     }
 
     async fn close(mut self) {
@@ -392,6 +448,8 @@ impl Actor {
                 self.turns.closing.push(reply);
             }
         }
+        self.cancel_appointments();
+        self.tasks.close(SESSION_CLOSED, TASKS_CLOSE).await;
         self.end_processes(&id).await;
         self.notes.close();
         if tokio::time::timeout(GATES, self.notes.wait())
@@ -415,16 +473,20 @@ impl Actor {
         self.journal.live(&AgentId::main(), closed);
         let synced = self.journal.sync().await;
         let (dir, ephemeral) = (self.dir.clone(), self.session.ephemeral);
-        let note = self.note_writer(Use::Closed);
+        let (note, index) = (self.note_writer(Use::Closed), self.index_writer());
         blocking::run(move || {
             if !ephemeral {
                 note();
+                index();
             } else if let Err(error) = crate::os::fs::remove_tree(&dir) {
                 tracing::warn!(%error, "an ephemeral session could not be removed");
             }
         })
         .await;
         self.deps.store.closed(&id, ephemeral);
+        if let Some(entry) = self.index_entry().filter(|_| !ephemeral) {
+            self.deps.await_closed(&id, &entry);
+        }
         self.deps.forget(&id);
         // From here on another process may write it.
         drop(self.lock);

@@ -15,6 +15,7 @@ use super::testing::{Home, input, run, start, within};
 use super::{CreateOptions, SessionHandle, store};
 use crate::agent::Agent;
 use crate::agent::testing::valid_for_provider;
+use crate::cron::ledger::Ledger;
 use crate::os::fs::{Fault as DiskFault, FaultyDisk, Op};
 use crate::store::append_log::AppendLog;
 
@@ -275,6 +276,8 @@ pub(super) fn on_disk(
             lock,
             dir,
             next_turn: 1,
+            tasks: super::tasks::TaskFacts::default(),
+            jobs: Ledger::default(),
         },
     )
 }

@@ -1,18 +1,23 @@
 //! Everything that can happen to a session from outside: the closed list of what its task takes, and the handle that
 //! sends it.
 
-use longshore_protocol::id::{SessionId, TurnId};
+use longshore_protocol::id::{CommandId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
 use longshore_protocol::value::session::{Session, SessionPatch};
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::ToolInfo;
-use longshore_protocol::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
+use longshore_protocol::value::turn::{
+    CancelTasks, StartState, StopReason, TurnReason, WhenBusy, WhenIdle,
+};
 use longshore_protocol::value::usage::Usage;
 use tokio::sync::{mpsc, oneshot};
 
+use super::cron::CronCommand;
+use super::shell_run::{ShellDone, ShellEnd, ShellRun};
 use super::turns::TurnDone;
 use super::wake::WakeDoor;
+use crate::background::Tasks;
 use crate::kernel::fault::Fault;
 
 /// What a session's task takes, one at a time.
@@ -33,6 +38,7 @@ pub(super) enum Command {
     /// End a turn, or take a queued one back.
     Cancel {
         turn: Option<TurnId>,
+        tasks: CancelTasks,
         reply: Reply<bool>,
     },
     /// Tell when a turn has ended.
@@ -46,10 +52,21 @@ pub(super) enum Command {
     },
     /// The tools of the main agent.
     Tools { reply: Reply<Vec<ToolInfo>> },
+    /// Its cron jobs.
+    Cron(CronCommand),
     /// The checklist.
     Todos { reply: Reply<Vec<Todo>> },
     /// End what runs and unload.
     Close { reply: Reply<()> },
+    /// Run a command of the user's own, and answer when it has ended.
+    Shell {
+        run: ShellRun,
+        reply: Reply<ShellEnd>,
+    },
+    /// End such a command.
+    CancelShell { id: CommandId, reply: Reply<bool> },
+    /// Such a command has ended.
+    ShellDone(Box<ShellDone>),
     /// A turn's task has ended.
     Done(Box<TurnDone>),
 }
@@ -103,6 +120,8 @@ pub struct View {
     pub queued: Vec<TurnId>,
     /// Tokens in the context, and what the model's context holds (0 where unknown).
     pub context: (u64, u64),
+    /// Cron jobs that may fire some day.
+    pub n_jobs: usize,
 }
 
 /// Sends to a session's task. Cheap to clone; the session lives on without handles.
@@ -111,6 +130,7 @@ pub struct SessionHandle {
     pub(super) id: SessionId,
     pub(super) inbox: mpsc::Sender<Command>,
     pub(super) door: WakeDoor,
+    pub(super) tasks: Tasks,
 }
 
 impl Gate {
@@ -175,7 +195,30 @@ impl SessionHandle {
 
     /// Cancels the running turn or takes a queued one back; false where there was none.
     pub async fn cancel(&self, turn: Option<TurnId>) -> Result<bool, Fault> {
-        self.call(|reply| Command::Cancel { turn, reply }).await
+        self.cancel_with(turn, CancelTasks::Keep).await
+    }
+
+    /// The same, and says what becomes of the tasks in the background.
+    pub async fn cancel_with(
+        &self,
+        turn: Option<TurnId>,
+        tasks: CancelTasks,
+    ) -> Result<bool, Fault> {
+        self.call(|reply| Command::Cancel { turn, tasks, reply })
+            .await
+    }
+
+    /// Runs a command of the user's own to its end, or until it goes on in the background.
+    ///
+    /// # Errors
+    /// `invalid_params` for a blank one, `name_taken`, `session_busy` while the session is being closed.
+    pub async fn run_shell(&self, run: ShellRun) -> Result<ShellEnd, Fault> {
+        self.call(|reply| Command::Shell { run, reply }).await
+    }
+
+    /// Ends such a command; false where it does not run.
+    pub async fn cancel_shell(&self, id: CommandId) -> Result<bool, Fault> {
+        self.call(|reply| Command::CancelShell { id, reply }).await
     }
 
     /// Waits for a turn to end; at once for one that has.
@@ -214,12 +257,20 @@ impl SessionHandle {
         self.call(|reply| Command::Close { reply }).await
     }
 
+    /// The tasks of the session.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
     /// Where the engine's own parts wake the session.
     pub fn door(&self) -> &WakeDoor {
         &self.door
     }
 
-    async fn call<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Fault> {
+    pub(super) async fn call<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, Fault> {
         let (reply, answer) = oneshot::channel();
         if self.inbox.send(command(reply)).await.is_err() {
             return Err(super::not_found(&self.id));

@@ -10,11 +10,14 @@ use longshore_protocol::value::usage::Usage;
 
 use super::actor::{Actor, Parts};
 use super::command::SessionHandle;
+use super::cron::check_zone;
 use super::deps::Deps;
 use super::index::Use;
 use super::journal::{storage_fault, write};
 use super::store;
+use super::tasks::TaskFacts;
 use crate::agent::Agent;
+use crate::cron::ledger::Ledger;
 use crate::kernel::fault::Fault;
 use crate::os::fs::{self, FileKind};
 use crate::store::append_log::AppendLog;
@@ -40,6 +43,8 @@ pub struct CreateOptions {
     pub metadata: serde_json::Map<String, serde_json::Value>,
     /// No person is there.
     pub unattended: bool,
+    /// An IANA time zone; the machine's where absent.
+    pub timezone: Option<String>,
     /// A script for scripted models.
     pub script: Option<String>,
 }
@@ -58,6 +63,7 @@ impl Deps {
         if let Some(model) = &model {
             self.check_model(model)?;
         }
+        let timezone = options.timezone.as_deref().map(check_zone).transpose()?;
         let id = SessionId::from(self.ids.ulid());
         let now = self.clock.now();
         let session = Session {
@@ -84,6 +90,7 @@ impl Deps {
             archived: false,
             metadata: options.metadata,
             unattended: options.unattended,
+            timezone,
         };
         let dir = self.store.new_dir(&id, &cwd, options.ephemeral);
         let made = self.make(&dir, &session, options.script.map(Into::into));
@@ -124,6 +131,8 @@ impl Deps {
             lock,
             dir: dir.to_owned(),
             next_turn: 1,
+            tasks: TaskFacts::default(),
+            jobs: Ledger::default(),
         })
     }
 }

@@ -13,13 +13,17 @@ use super::command::SessionHandle;
 use super::journal::write::{Journal, Opening};
 use super::store::Store;
 use crate::agent::context::prompt::Surroundings;
+use crate::background::{TaskLimits, TaskSink, TaskSlots, Tasks, TasksParts};
 use crate::config::values::Config;
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::kernel::fault::Fault;
-use crate::kernel::port::{AskHost, Publish};
+use crate::kernel::port::{AskHost, HostFs, Publish};
 use crate::kernel::time::Timestamp;
+use crate::media::pool::ImagePool;
 use crate::os::clock::Clock;
 use crate::os::env::Env;
-use crate::os::fs::TempLog;
+use crate::os::fs::{Durability, TempLog};
 use crate::os::ids::IdSource;
 use crate::os::process::Processes;
 use crate::provider::registry::Registry;
@@ -43,6 +47,8 @@ pub struct Deps {
     pub run_detached: bool,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
+    /// Text files as hosts hold them.
+    pub host_fs: Arc<dyn HostFs>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Ids.
@@ -53,18 +59,33 @@ pub struct Deps {
     pub shell: Arc<Shell>,
     /// Children: what the commands of a session left behind ends with it.
     pub processes: Processes,
+    /// This program's file, where commands begun in the background go on when the server ends.
+    pub supervisor: Option<PathBuf>,
+    /// The slots of detached tasks of all sessions.
+    pub task_slots: TaskSlots,
     /// One for the process, so that no two calls write one file at the same time.
     pub file_locks: Arc<FileLocks>,
     /// Keeps account of temporary files, so that the next start removes what a crash left; where anybody does.
     pub temps: Option<Arc<dyn TempLog>>,
     /// One for the process: all searches share its threads.
     pub search: Arc<SearchPool>,
+    /// The appointments of all cron jobs.
+    pub cron: Scheduler,
+    /// When the jobs of sessions that are not loaded are due.
+    pub cron_index: Arc<Index>,
+    /// One for the process: all images are decoded in it.
+    pub images: ImagePool,
     /// Owns every task of every session.
     pub tasks: TaskTracker,
     /// Turns running now.
     pub running: Arc<Running>,
     /// The sessions that have a task.
     pub loaded: Loads,
+}
+
+/// Where the tasks of the session in this directory are.
+pub(super) fn tasks_dir(session_dir: &Path) -> PathBuf {
+    session_dir.join("tasks")
 }
 
 /// The sessions that have a task.
@@ -138,6 +159,37 @@ impl Deps {
             shell: self.shell.program().display().to_string(),
             date: self.clock.now().to_string().chars().take(10).collect(),
         }
+    }
+
+    /// The task manager of a session in this directory. Looks at the disk.
+    pub(super) fn task_manager(
+        &self,
+        dir: &Path,
+        ephemeral: bool,
+        sink: Arc<dyn TaskSink>,
+    ) -> Tasks {
+        Tasks::open(TasksParts {
+            dir: tasks_dir(dir),
+            limits: TaskLimits {
+                max_running: self.config.task.max_running,
+                grace: self.config.task.kill_grace,
+                log_max_bytes: self.config.task.log_max_bytes,
+                session_log_budget: self.config.task.session_log_budget,
+            },
+            slots: self.task_slots.clone(),
+            processes: self.processes.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            sink,
+            tracker: self.tasks.clone(),
+            durability: if ephemeral {
+                Durability::Kernel
+            } else {
+                Durability::Disk
+            },
+            // An ephemeral session's directory goes with it.
+            supervisor: self.supervisor.clone().filter(|_| !ephemeral),
+        })
     }
 
     /// No turn may run on a configuration that can't be read: its deny rules are not known.

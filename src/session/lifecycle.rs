@@ -12,10 +12,11 @@ use longshore_protocol::value::transcript::Turn;
 
 use super::command::{SessionHandle, View};
 use super::create::CreateOptions;
-use super::deps::Deps;
+use super::deps::{Deps, tasks_dir};
 use super::journal::storage_fault;
 use super::list::{self, ListFilter};
 use super::{past, store};
+use crate::background::end_supervised;
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
 use crate::kernel::time::Timestamp;
@@ -129,6 +130,7 @@ impl Sessions {
                 running: None,
                 queued: Vec::new(),
                 context,
+                n_jobs: loaded.jobs.jobs().len(),
             })
         })
         .await
@@ -167,14 +169,29 @@ impl Sessions {
         if let Some(handle) = self.loaded(id) {
             handle.close().await?;
         }
-        let (store, id) = (self.deps.store.clone(), id.clone());
-        blocking::run(move || {
-            let Some(dir) = store.find(&id) else {
-                return Ok(());
+        self.deps.await_no_more(id);
+        let (store, in_store) = (self.deps.store.clone(), id.clone());
+        let held = blocking::run(move || {
+            let Some(dir) = store.find(&in_store) else {
+                return Ok(None);
             };
-            let _lock = store::lock(&dir, Timestamp::default())?;
+            let lock = store::lock(&dir, Timestamp::default())?;
+            Ok::<_, Fault>(Some((dir, lock)))
+        })
+        .await?;
+        let Some((dir, lock)) = held else {
+            return Ok(());
+        };
+        let deps = &self.deps;
+        let (tasks, grace) = (tasks_dir(&dir), deps.config.task.kill_grace);
+        end_supervised(tasks, &deps.processes, deps.clock.now(), grace).await;
+        let (store, id) = (self.deps.store.clone(), id.clone());
+        let index = self.deps.cron_index.clone();
+        blocking::run(move || {
+            let _lock = lock;
             fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
             store.closed(&id, true);
+            index.set(&id, None);
             Ok(())
         })
         .await
@@ -221,6 +238,7 @@ impl Sessions {
     /// Closes every session side by side, within a deadline; what is not done then is said in the log.
     pub async fn shutdown(&self, within: Duration) {
         let deadline = tokio::time::Instant::now() + within;
+        self.deps.cron.stop();
         let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
         let closing = futures::future::join_all(handles.iter().map(SessionHandle::close));
         if tokio::time::timeout_at(deadline, closing).await.is_err() {

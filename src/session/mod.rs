@@ -6,17 +6,25 @@
 //! events leave through the port `Publish`. Start reading at [`command`], the closed list of what can happen.
 
 pub mod actor;
+mod closed_jobs;
 pub mod command;
 pub mod create;
+pub mod cron;
 pub mod deps;
+pub mod files;
+mod fires;
 mod index;
+mod jobs;
 pub mod journal;
 pub mod lifecycle;
 pub mod list;
+mod notices;
 mod past;
 mod resume;
+pub mod shell_run;
 pub mod store;
 pub mod surroundings;
+pub mod tasks;
 pub mod transcript;
 mod turns;
 pub mod wake;
@@ -24,9 +32,15 @@ pub mod wake;
 #[cfg(test)]
 mod close_tests;
 #[cfg(test)]
+mod cron_tests;
+#[cfg(test)]
 mod list_tests;
 #[cfg(test)]
 mod restore_tests;
+#[cfg(test)]
+mod shell_tests;
+#[cfg(test)]
+mod tasks_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -56,16 +70,20 @@ pub fn not_found(id: &SessionId) -> Fault {
 
 /// The beginning of an input, for titles and lists: one line of at most 80 characters.
 pub fn summary(input: &[ContentPart]) -> String {
-    one_line(input, 80)
+    summary_of(&transcript::text_of(input))
+}
+
+/// The beginning of a text, likewise.
+pub fn summary_of(text: &str) -> String {
+    one_line(text, 80)
 }
 
 /// The beginning of an input that searches look at: one line of at most 200 characters.
 pub(crate) fn prompt(input: &[ContentPart]) -> String {
-    one_line(input, 200)
+    one_line(&transcript::text_of(input), 200)
 }
 
-fn one_line(input: &[ContentPart], max_chars: usize) -> String {
-    let text = transcript::text_of(input);
+fn one_line(text: &str, max_chars: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &line[..end]),

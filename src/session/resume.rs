@@ -1,5 +1,6 @@
 //! Loading a session from its journal, and giving what was left open the end it did not get.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use longshore_protocol::error::ErrorKind;
@@ -11,12 +12,13 @@ use longshore_protocol::value::usage::Usage;
 
 use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
-use super::deps::Deps;
+use super::deps::{Deps, tasks_dir};
 use super::index::Use;
 use super::journal::storage_fault;
 use super::journal::write::{self, Journal};
 use super::store::{self, Loaded};
 use crate::agent::state::{Open, UNKNOWN};
+use crate::background::spare_supervised;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
@@ -43,6 +45,8 @@ impl Deps {
             open,
             last,
             next_turn,
+            tasks,
+            mut jobs,
             damage,
         } = loaded;
         let journal = Arc::new(self.journal(id, &dir, opened.log, last));
@@ -61,10 +65,11 @@ impl Deps {
         for warning in torn.into_iter().chain(damage.into_iter().take(MAX_TOLD)) {
             journal.durable(&AgentId::main(), DomainEvent::Warning { warning })?;
         }
-        if open.turn.is_some() {
-            self.end_strays(id);
-        }
+        self.end_strays(id, &dir);
         close_open(&journal, &open)?;
+        if let Some(turn) = &open.turn {
+            jobs.turn_ended(turn, &Usage::default());
+        }
         for (model, state) in model_state {
             if let Ok(client) = self.models.get(&model) {
                 client.restore(id, state);
@@ -87,13 +92,17 @@ impl Deps {
                 lock,
                 dir,
                 next_turn,
+                tasks,
+                jobs,
             },
         ))
     }
 
-    /// A server that died in mid-turn could not end what it had started. The session's lock is ours, so whatever bears
-    /// its mark has lost its owner; it is gone before anything new of this session can be started. Blocking.
-    fn end_strays(&self, id: &SessionId) {
+    /// A server that died could not end what it had started. The session's lock is ours, so whatever bears its mark has
+    /// lost its owner, but for what is meant to outlive a server; it is gone before anything new of this session can be
+    /// started. Blocking.
+    fn end_strays(&self, id: &SessionId, dir: &Path) {
+        spare_supervised(&tasks_dir(dir), &self.processes, self.clock.now());
         let ending = self
             .processes
             .end_marked(SESSION_MARK, id.as_str(), PROCESS_GRACE_IN_CALL);
@@ -173,5 +182,6 @@ fn unknown(turn: &TurnId, call: longshore_protocol::id::ToolCallId) -> DomainEve
         display: None,
         duration_ms: 0,
         truncated: false,
+        told: vec![],
     }
 }

@@ -19,9 +19,11 @@ use super::journal::convert::Fact;
 use super::journal::read::{Damage, Flow, each, events};
 use super::journal::write::Journal;
 use super::journal::{self, storage_fault};
+use super::tasks::TaskFacts;
 use crate::agent::Agent;
 use crate::agent::state::{Open, Restore};
-use crate::kernel::event::{DomainEvent, Stamped};
+use crate::cron::ledger::Ledger;
+use crate::kernel::event::{DomainEvent, Stamped, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventLog;
 use crate::kernel::time::Timestamp;
@@ -60,6 +62,10 @@ pub struct Loaded {
     pub last: (u64, Timestamp),
     /// The number of the next turn.
     pub next_turn: u64,
+    /// What it says of tasks.
+    pub tasks: TaskFacts,
+    /// Its cron jobs.
+    pub jobs: Ledger,
     /// Lines that could not be read and were not told of before.
     pub damage: Vec<Warning>,
 }
@@ -191,15 +197,19 @@ impl EventLog for Store {
 pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     let mut restore = Restore::new(id.clone());
     let (mut head, mut last, mut damage) = (None, (0, Timestamp::default()), Damage::default());
-    let mut facts = Facts::default();
+    let (mut facts, mut tasks) = (Facts::default(), TaskFacts::default());
+    let mut jobs = Ledger::default();
     each(dir, 0, &mut damage, |entry| {
         last.1 = last.1.max(entry.at);
         match entry.fact {
             Fact::Created { session, script } => head = Some((session, script, entry.at)),
+            Fact::State(StateRecord::Cron(op)) => jobs.apply(op, entry.at),
             Fact::State(record) => restore.state(record),
             Fact::Event(event) => {
                 last.0 = entry.seq.unwrap_or(last.0);
                 facts.take(&event);
+                tasks.take(&event);
+                super::fires::replay(&mut jobs, &event, entry.at);
                 restore.event(&event);
             }
         }
@@ -216,6 +226,13 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     last.1 = last.1.max(created);
     let next_turn = facts.highest_turn + 1;
     let mut damage = damage.lines;
+    damage.extend(jobs.aside().iter().map(|aside| {
+        let message = format!(
+            "a cron job could not be read and is kept aside: {} ({})",
+            aside.value, aside.reason
+        );
+        Warning::new("cron", message)
+    }));
     damage.retain(|warning| !facts.told.contains(&warning.message));
     facts.apply(&mut session);
     session.updated_at = last.1.to_string();
@@ -230,6 +247,8 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
         open,
         last,
         next_turn,
+        tasks,
+        jobs,
         damage,
     })
 }

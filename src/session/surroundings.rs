@@ -8,10 +8,13 @@ use longshore_protocol::value::session::Session;
 use longshore_protocol::value::tool::ToolInfo;
 
 use super::deps::Deps;
+use crate::background::Tasks;
+use crate::kernel::port::CronJobs;
 use crate::os::fs::{self, Durability};
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::permission::{Anchors, RuleSet};
 use crate::tool::catalog::{self, AgentSort, ToolDeps};
+use crate::tool::cron::CronDeps;
 use crate::tool::file::{FileDeps, Freshness};
 use crate::tool::registry::Registry;
 
@@ -22,6 +25,8 @@ pub struct Abilities {
     pub can_ask: bool,
     /// The model takes images.
     pub image_input: bool,
+    /// The model takes video.
+    pub video_input: bool,
 }
 
 /// Paths, tools and rules of one session.
@@ -40,29 +45,17 @@ pub struct Workplace {
 
 impl Workplace {
     /// Makes them, for an agent that has seen these files. Looks at the disk where roots and the shell are concerned.
-    pub(super) fn open(deps: &Deps, session: &Session, freshness: Arc<Freshness>) -> Self {
+    pub(super) fn open(
+        deps: &Deps,
+        session: &Session,
+        freshness: Arc<Freshness>,
+        tasks: Tasks,
+        jobs: Arc<dyn CronJobs>,
+    ) -> Self {
         let config = &deps.config;
-        let mut warnings = Vec::new();
-        let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
-            &config.sensitive_extra,
-            &config.sensitive_allow,
-            deps.env.home_dir().as_deref(),
-        );
-        for bad in bad_globs {
-            let message = format!(
-                "the sensitive-file pattern {} has no effect: {}",
-                bad.glob, bad.reason
-            );
-            warnings.push(Warning::new("config", message));
-        }
-        let workspace = Arc::new(Workspace::open(WorkspaceOptions {
-            cwd: PathBuf::from(&session.cwd),
-            additional_dirs: session.additional_dirs.iter().map(PathBuf::from).collect(),
-            home: deps.env.home_dir(),
-            longshore_home: Some(deps.home.clone()),
-            sensitive,
-            trusted_link_targets: config.trusted_link_targets.clone(),
-        }));
+        let dirs = session.additional_dirs.iter().map(PathBuf::from).collect();
+        let (workspace, mut warnings) = workspace(deps, PathBuf::from(&session.cwd), dirs);
+        let workspace = Arc::new(workspace);
         let anchors = Anchors::new(&workspace.cwd, workspace.real_cwd(), deps.env.home_dir());
         let (rules, bad_rules) = RuleSet::compile(&config.permission.rules, &anchors);
         warnings.extend(bad_rules);
@@ -85,12 +78,22 @@ impl Workplace {
             temps: deps.temps.clone(),
             must_be_fresh: config.files_freshness,
             image_input: false,
+            video_input: false,
+            images: deps.images.clone(),
+            image: config.image,
             search: deps.search.clone(),
         };
         let tool_deps = ToolDeps {
             file,
             can_ask: false,
             shell: deps.shell.clone(),
+            tasks,
+            looks_after_tasks: false,
+            cron: CronDeps {
+                jobs,
+                rules: config.cron.clone(),
+                is_ephemeral: session.ephemeral,
+            },
         };
         Self {
             workspace,
@@ -110,6 +113,7 @@ impl Workplace {
                 let mut deps = self.deps.clone();
                 deps.can_ask = abilities.can_ask;
                 deps.file.image_input = abilities.image_input;
+                deps.file.video_input = abilities.video_input;
                 let tools = Arc::new(Registry::new(catalog::tools(&deps, AgentSort::Main)));
                 *made = Some((abilities, tools.clone()));
                 tools
@@ -129,6 +133,37 @@ impl Workplace {
             })
             .collect()
     }
+}
+
+/// Paths anchored at a directory, with the user's settings, and what of those could not be used. Blocking.
+pub(super) fn workspace(
+    deps: &Deps,
+    cwd: PathBuf,
+    additional_dirs: Vec<PathBuf>,
+) -> (Workspace, Vec<Warning>) {
+    let config = &deps.config;
+    let home = deps.env.home_dir();
+    let (sensitive, bad_globs) = crate::path::SensitiveFiles::new(
+        &config.sensitive_extra,
+        &config.sensitive_allow,
+        home.as_deref(),
+    );
+    let warnings = bad_globs.into_iter().map(|bad| {
+        let message = format!(
+            "the sensitive-file pattern {} has no effect: {}",
+            bad.glob, bad.reason
+        );
+        Warning::new("config", message)
+    });
+    let workspace = Workspace::open(WorkspaceOptions {
+        cwd,
+        additional_dirs,
+        home,
+        longshore_home: Some(deps.home.clone()),
+        sensitive,
+        trusted_link_targets: config.trusted_link_targets.clone(),
+    });
+    (workspace, warnings.collect())
 }
 
 /// The nearest directory with a `.git`, else the directory itself.

@@ -19,9 +19,13 @@ use super::deps::{Deps, Loads, Running};
 use super::store::Store;
 use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
 use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
+use crate::background::TaskSlots;
 use crate::config::values::Config;
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::kernel::event::{DomainEvent, Stamped};
+use crate::kernel::fakes::FakeHostFs;
 use crate::kernel::port::Publish;
 use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
@@ -42,6 +46,13 @@ pub(crate) struct Home {
     pub(crate) sessions: Sessions,
 }
 
+/// What turns that no host asked for do while none is attached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detached {
+    Run,
+    Wait,
+}
+
 impl Home {
     pub(crate) fn new() -> Self {
         Self::with(Config::default())
@@ -50,12 +61,22 @@ impl Home {
     pub(crate) fn with(config: Config) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("ws")).unwrap();
-        Self::on(dir, config, 1)
+        Self::on(dir, config, 1, Detached::Wait)
     }
 
     /// Another server on the same home.
     pub(crate) fn again(&self) -> Self {
-        Self::on(self.dir.clone(), Config::default(), 2)
+        self.again_with(Config::default())
+    }
+
+    /// Another server on the same home, configured in some way.
+    pub(crate) fn again_with(&self, config: Config) -> Self {
+        Self::on(self.dir.clone(), config, 2, Detached::Wait)
+    }
+
+    /// Another server on the same home, which runs turns while no host is attached.
+    pub(crate) fn again_detached(&self, config: Config) -> Self {
+        Self::on(self.dir.clone(), config, 2, Detached::Run)
     }
 
     /// Where longshore's files are.
@@ -90,7 +111,7 @@ impl Home {
         );
     }
 
-    fn on(dir: Arc<TempDir>, config: Config, seed: u64) -> Self {
+    fn on(dir: Arc<TempDir>, config: Config, seed: u64, detached: Detached) -> Self {
         let real = dir.path().canonicalize().unwrap();
         let (events, asks) = (
             Arc::new(Published::default()),
@@ -109,23 +130,30 @@ impl Home {
             trace: None,
         };
         let home = real.join("home");
+        let tasks = TaskTracker::new();
         let sessions = Sessions::new(Deps {
             models: Arc::new(Registry::new(&config, http, scripts)),
             store: Arc::new(Store::new(&home)),
-            home,
+            home: home.clone(),
             publish: events.clone(),
-            run_detached: false,
+            run_detached: detached == Detached::Run,
             asks: asks.clone(),
+            host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             env,
             processes,
             config: Arc::new(config),
             file_locks: Arc::default(),
             temps: None,
             search: Arc::default(),
-            tasks: TaskTracker::new(),
+            images: crate::media::pool::ImagePool::default(),
+            cron: Scheduler::new(clock.clone(), tasks.clone()),
+            cron_index: Arc::new(Index::new(&home)),
+            tasks,
             running: Arc::<Running>::default(),
             loaded: Loads::default(),
         });

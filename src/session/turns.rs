@@ -20,9 +20,9 @@ use super::actor::{Actor, answer};
 use super::command::{Command, Gate, Reply, Started, TurnEnd};
 use super::journal::write::Journal;
 use super::{past, resume, store};
-use crate::agent::context::input::convert;
+use crate::agent::context::input::check;
 use crate::agent::turn::{TurnInput, TurnOutcome};
-use crate::agent::{Agent, Steer, Steers, TurnCx};
+use crate::agent::{Agent, Attachments, Steer, Steers, TurnCx};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventSink;
@@ -80,6 +80,8 @@ pub(super) struct Waiting {
     /// What the input tells of, where the engine begins the turn.
     wakes: Vec<Wake>,
     gate: Option<oneshot::Receiver<()>>,
+    /// Hears when the record of its beginning is written.
+    recorded: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
@@ -88,9 +90,27 @@ impl Waiting {
         Self {
             turn,
             origin,
-            input: wakes.iter().map(Wake::shown).collect(),
+            input: wakes
+                .iter()
+                .filter(|wake| !wake.text.is_empty())
+                .map(Wake::shown)
+                .collect(),
             wakes,
             gate: None,
+            recorded: None,
+        }
+    }
+
+    /// The same, begun once a gate is released, and heard of when it is recorded.
+    pub(super) fn heard_by(
+        self,
+        recorded: oneshot::Sender<()>,
+        gate: Option<oneshot::Receiver<()>>,
+    ) -> Self {
+        Self {
+            gate,
+            recorded: Some(recorded),
+            ..self
         }
     }
 }
@@ -99,6 +119,18 @@ impl Turns {
     /// True where a turn runs or waits.
     pub(super) fn is_busy(&self) -> bool {
         self.running.is_some() || !self.queue.is_empty()
+    }
+
+    /// Gives a command of the user's own to the turn that runs; false where none does.
+    pub(super) fn hear_shell(&self, input: &Arc<str>, output: &Arc<str>) -> bool {
+        let Some(running) = &self.running else {
+            return false;
+        };
+        running.steers.push(Steer::Shell {
+            input: input.clone(),
+            output: output.clone(),
+        });
+        true
     }
 
     /// Gives a wake to the turn that runs; back where none does.
@@ -136,7 +168,7 @@ impl Actor {
         input: Vec<ContentPart>,
         when_busy: WhenBusy,
     ) -> Result<Started, Fault> {
-        convert(&input)?;
+        check(&input)?;
         self.check_open()?;
         let Some(running) = &self.turns.running else {
             return self.start_now(input, Origin::User).await;
@@ -146,6 +178,7 @@ impl Actor {
             _ if running.cancel.is_cancelled() => self.enqueue(input),
             WhenBusy::Queue => self.enqueue(input),
             WhenBusy::Steer => {
+                self.cron.attended();
                 running.steers.push(Steer::Words(input));
                 Ok(Started {
                     turn: running.turn.clone(),
@@ -165,7 +198,7 @@ impl Actor {
         input: Vec<ContentPart>,
         when_idle: WhenIdle,
     ) -> Result<Started, Fault> {
-        convert(&input)?;
+        check(&input)?;
         self.check_open()?;
         match (&self.turns.running, when_idle) {
             (Some(_), _) => self.start(input, WhenBusy::Steer).await,
@@ -201,6 +234,7 @@ impl Actor {
             input,
             wakes: Vec::new(),
             gate: Some(released),
+            recorded: None,
         })
         .await?;
         Ok(Started {
@@ -243,6 +277,7 @@ impl Actor {
             input,
             wakes: Vec::new(),
             gate: Some(gate_of_turn),
+            recorded: None,
         });
         Ok(Started {
             turn,
@@ -347,6 +382,7 @@ impl Actor {
             mut input,
             wakes,
             gate,
+            recorded,
         } = waiting;
         let model = self.model()?;
         let (workplace, abilities) = (self.workplace().await?, self.abilities());
@@ -354,7 +390,6 @@ impl Actor {
             // What was steered into a cancelled turn comes before what is said next.
             input.splice(0..0, self.turns.carried.iter().cloned());
         }
-        let parts = convert(&input)?;
         let Some(mut agent) = self.agent.take() else {
             return Err(Fault::new(
                 ErrorKind::InternalError,
@@ -362,6 +397,7 @@ impl Actor {
             ));
         };
         if origin.is_from_host() {
+            self.cron.attended();
             self.turns.carried.clear();
             let summary = super::summary(&input);
             self.prompted(&input);
@@ -394,9 +430,15 @@ impl Actor {
             auto_ask_denies: self.deps.config.permission.auto_ask_denies,
             approval_timeout: self.deps.config.permission.approval_timeout,
             results_dir: self.dir.join("tool-results"),
+            attachments: Attachments {
+                pool: self.deps.images.clone(),
+                max_edge_px: self.deps.config.image.max_edge_px,
+                dir: self.dir.join("media"),
+            },
             surroundings: self.deps.surroundings(),
             sink: self.journal.clone(),
             asks: self.deps.asks.clone(),
+            host_fs: self.deps.host_fs.clone(),
             board: self.board.clone(),
             clock: self.deps.clock.clone(),
         };
@@ -420,9 +462,9 @@ impl Actor {
             journal.live(&AgentId::main(), status);
             let input = TurnInput {
                 origin,
-                shown: input,
-                parts,
+                input,
                 wakes: keys,
+                recorded,
             };
             let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
             let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis())
@@ -462,6 +504,8 @@ impl Actor {
             outcome,
             duration_ms,
         } = done;
+        // What its record says comes before its end.
+        self.hear_fires();
         let Some(running) = self.turns.running.take() else {
             return;
         };
@@ -484,15 +528,16 @@ impl Actor {
             self.board.set_context(agent.context.tokens());
         }
         self.take_back(running.given, running.is_woken, end.reason);
-        let words = running
-            .steers
-            .take()
-            .into_iter()
-            .filter_map(|steer| match steer {
-                Steer::Words(words) => Some(words),
-                Steer::Wake(_) => None,
-            });
-        let leftover: Vec<ContentPart> = words.flatten().collect();
+        self.fires_settled(&end.turn, &end.usage);
+        let mut leftover: Vec<ContentPart> = Vec::new();
+        for steer in running.steers.take() {
+            match steer {
+                Steer::Words(words) => leftover.extend(words),
+                Steer::Shell { input, output } => self.enter_shell(input, output),
+                // Those that were not told are taken back already.
+                Steer::Wake(_) => {}
+            }
+        }
         if end.reason == TurnReason::Cancelled {
             self.turns.carried.extend(leftover);
         } else if !leftover.is_empty() && self.turns.closing.is_empty() {
@@ -510,6 +555,7 @@ impl Actor {
                 input: leftover,
                 wakes: Vec::new(),
                 gate: None,
+                recorded: None,
             };
             self.turns.queue.push_front(steered);
         }

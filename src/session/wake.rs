@@ -24,7 +24,8 @@
 //!
 //! **A source that decides at the idle moment** (which jobs are due, how many fires they are) has nothing to give
 //! beforehand. It adds its line to [`Actor::wake_up`], which runs whenever the session may begin a turn of its own, and
-//! calls [`WakeDoor::look`] when it wants that to be asked.
+//! calls [`WakeDoor::look`] when it wants that to be asked. Cron jobs do that ([`fires`](super::fires)): they come last,
+//! and what they could not tell is decided anew instead of being pending.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -39,7 +40,7 @@ use super::turns::Waiting;
 use crate::agent::Agent;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{Ability, AskKind};
-use crate::kernel::wake::{Urgency, Wake};
+use crate::kernel::wake::{Urgency, Wake, WakeKey};
 
 /// How long an idle session gathers wakes before it begins a turn with them: tasks that were started together often end
 /// together, and a turn costs a model request.
@@ -70,12 +71,12 @@ pub(super) struct Wakes {
 }
 
 impl WakeDoor {
-    /// A door, and what the session's task takes from it.
-    pub(super) fn new() -> (Self, Wakes) {
+    /// A door, and what the session's task takes from it. `pending` is what is to be told already.
+    pub(super) fn new(pending: Vec<Wake>) -> (Self, Wakes) {
         let (sender, door) = mpsc::unbounded_channel();
         let wakes = Wakes {
             door,
-            pending: Vec::new(),
+            pending,
             due: None,
             is_held: false,
         };
@@ -150,6 +151,11 @@ impl Wakes {
         self.pending.splice(0..0, untold);
     }
 
+    /// Drops what is about these: it is no longer to be told from here.
+    pub(super) fn forget(&mut self, keys: &HashSet<WakeKey>) {
+        self.pending.retain(|wake| !keys.contains(&wake.key));
+    }
+
     fn forget_told(&mut self, agent: &Agent) {
         self.pending.retain(|wake| !agent.told.contains(&wake.key));
     }
@@ -190,7 +196,7 @@ impl Actor {
         let Some(agent) = &self.agent else { return };
         self.wakes.forget_told(agent);
         let Some(origin) = self.wakes.begins() else {
-            return;
+            return self.fire_due_jobs().await;
         };
         if let Err(why) = self.may_wake() {
             tracing::info!(session = %self.session.session_id, %why, "what the model is to be told waits");
@@ -234,7 +240,7 @@ impl Actor {
     }
 
     /// Why no turn may begin that no host asked for.
-    fn may_wake(&self) -> Result<(), Fault> {
+    pub(super) fn may_wake(&self) -> Result<(), Fault> {
         self.check_open()?;
         self.check_model()?;
         let ability = self

@@ -34,6 +34,7 @@ fn fire(id: &str) -> Wake {
             job: "0badcafe".into(),
             ideal_at: Timestamp(60_000),
             fire: id.into(),
+            is_last: false,
         },
         text: format!("<cron-fire>{id}</cron-fire>").into(),
         urgency: Urgency::Turn,

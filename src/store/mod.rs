@@ -11,4 +11,5 @@ pub mod append_log;
 pub mod atomic_file;
 pub mod blob;
 pub mod cleanup;
+pub mod kept;
 pub mod shared_log;

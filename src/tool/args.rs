@@ -59,6 +59,9 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     if let Value::Object(root) = &mut schema {
         // The doc comment of the struct is for readers of the code; the tool has a description of its own.
         root.remove("description");
+        // Some providers refuse an object that does not say which members it has, even where it has none.
+        root.entry("properties")
+            .or_insert_with(|| Value::Object(Map::new()));
     }
     schema
 }

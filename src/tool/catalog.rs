@@ -7,14 +7,21 @@ use std::sync::Arc;
 
 use super::Tool;
 use super::ask::AskUserQuestion;
+use super::cron::{CronCreate, CronDelete, CronDeps, CronList};
 use super::file::FileDeps;
 use super::file::edit::Edit;
 use super::file::glob::Glob;
 use super::file::grep::Grep;
+use super::file::media::ReadMediaFile;
 use super::file::read::Read;
 use super::file::write::Write;
 use super::shell::{Bash, Shell};
+use super::task::list::TaskList;
+use super::task::output::TaskOutput;
+use super::task::stop::TaskStop;
+use super::task::wait::WaitFor;
 use super::todo::TodoList;
+use crate::background::Tasks;
 
 /// What tools are built with. One value per agent.
 #[derive(Debug, Clone)]
@@ -25,7 +32,16 @@ pub struct ToolDeps {
     pub can_ask: bool,
     /// Runs commands.
     pub shell: Arc<Shell>,
+    /// The cron jobs of the session.
+    pub cron: CronDeps,
+    /// Carries commands and other tasks of the session.
+    pub tasks: Tasks,
+    /// The agent has all of [`TASK_TOOLS`]; set where tools are made.
+    pub looks_after_tasks: bool,
 }
+
+/// What an agent needs to look after work in the background: without any of these it gets none.
+pub const TASK_TOOLS: [&str; 3] = ["TaskList", "TaskOutput", "TaskStop"];
 
 /// Which agents have a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,16 +110,67 @@ pub const TABLE: &[Row] = &[
         make: |deps| Arc::new(Grep::new(deps.file.clone())),
     },
     Row {
+        name: ReadMediaFile::NAME,
+        agents: Agents::All,
+        when: |deps| deps.file.image_input,
+        make: |deps| Arc::new(ReadMediaFile::new(deps.file.clone())),
+    },
+    Row {
         name: Bash::NAME,
         agents: Agents::Working,
         when: always,
-        make: |deps| Arc::new(Bash::new(deps.shell.clone())),
+        make: |deps| {
+            let (shell, tasks) = (deps.shell.clone(), deps.tasks.clone());
+            Arc::new(Bash::new(shell, tasks, deps.looks_after_tasks))
+        },
+    },
+    Row {
+        name: TaskList::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(TaskList::new(deps.tasks.clone())),
+    },
+    Row {
+        name: TaskOutput::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(TaskOutput::new(deps.tasks.clone())),
+    },
+    Row {
+        name: TaskStop::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(TaskStop::new(deps.tasks.clone())),
+    },
+    Row {
+        name: WaitFor::NAME,
+        agents: Agents::Working,
+        when: always,
+        make: |deps| Arc::new(WaitFor::new(deps.tasks.clone())),
     },
     Row {
         name: TodoList::NAME,
         agents: Agents::Working,
         when: always,
         make: |_| Arc::new(TodoList::new()),
+    },
+    Row {
+        name: CronCreate::NAME,
+        agents: Agents::Main,
+        when: always,
+        make: |deps| Arc::new(CronCreate::new(deps.cron.clone())),
+    },
+    Row {
+        name: CronList::NAME,
+        agents: Agents::Main,
+        when: always,
+        make: |deps| Arc::new(CronList::new(deps.cron.clone())),
+    },
+    Row {
+        name: CronDelete::NAME,
+        agents: Agents::Main,
+        when: always,
+        make: |deps| Arc::new(CronDelete::new(deps.cron.clone())),
     },
     Row {
         name: AskUserQuestion::NAME,
@@ -119,7 +186,7 @@ fn always(_: &ToolDeps) -> bool {
 
 /// The built-in tools of an agent.
 pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
-    TABLE
+    let rows: Vec<&Row> = TABLE
         .iter()
         .filter(|row| {
             let has_it = match row.agents {
@@ -129,17 +196,24 @@ pub fn tools(deps: &ToolDeps, sort: AgentSort) -> Vec<Arc<dyn Tool>> {
             };
             has_it && (row.when)(deps)
         })
-        .map(|row| (row.make)(deps))
-        .collect()
+        .collect();
+    let has = |name: &&str| rows.iter().any(|row| row.name == *name);
+    let deps = ToolDeps {
+        looks_after_tasks: TASK_TOOLS.iter().all(has),
+        ..deps.clone()
+    };
+    rows.iter().map(|row| (row.make)(&deps)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::config::values::ShellConfig;
+    use crate::config::values::{ImageConfig, ShellConfig, TaskConfig};
+    use crate::media::pool::ImagePool;
     use crate::os::env::Env;
     use crate::os::fs::Durability;
-    use crate::os::process::Processes;
     use crate::schema::Validator;
 
     fn deps(can_ask: bool) -> ToolDeps {
@@ -150,17 +224,23 @@ mod tests {
             durability: Durability::Kernel,
             temps: None,
             must_be_fresh: crate::config::values::Freshness::Default,
-            image_input: false,
+            image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         let shell = Shell::new(
             &Env::default(),
             &ShellConfig::default(),
-            Processes::new(None),
+            &TaskConfig::default(),
         );
         ToolDeps {
             file,
             can_ask,
             shell: Arc::new(shell),
+            cron: crate::tool::cron::testing::deps(),
+            tasks: Tasks::for_tests(Path::new("/nowhere")),
+            looks_after_tasks: false,
         }
     }
 
@@ -187,7 +267,10 @@ mod tests {
         for tool in tools(&deps(true), AgentSort::Main) {
             let spec = tool.spec();
             assert!(
-                spec.description.len() > 40 && !spec.description.contains("{images}"),
+                spec.description.len() > 40
+                    && !["{images}", "{video}", "{edge}", "{budget}"]
+                        .iter()
+                        .any(|unfilled| spec.description.contains(unfilled)),
                 "{}",
                 spec.name
             );

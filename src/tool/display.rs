@@ -94,6 +94,10 @@ pub fn capped(display: Display) -> Display {
             }
             Display::Question { questions }
         }
+        Display::Task { task_id, summary } => Display::Task {
+            task_id,
+            summary: cut(summary),
+        },
         Display::Text {
             mut text,
             truncated,
@@ -160,6 +164,7 @@ mod tests {
             json!({"kind": "searchResults", "query": text, "text": text}),
             json!({"kind": "todo", "todos": [{"title": text, "status": "done"}]}),
             json!({"kind": "question", "questions": [question]}),
+            json!({"kind": "task", "taskId": "bash-00000001", "summary": text}),
             json!({"kind": "text", "text": text}),
             json!({"kind": "error", "message": text, "code": "denied"}),
             json!({"kind": "generic", "summary": text, "detail": text}),

@@ -8,13 +8,16 @@
 pub mod args;
 pub mod ask;
 pub mod catalog;
+pub mod cron;
 pub mod display;
 pub mod file;
+pub mod host_files;
 pub mod lines;
 pub mod output;
 pub mod registry;
 pub mod shell;
 mod spill;
+pub mod task;
 pub mod todo;
 
 use std::path::PathBuf;
@@ -30,11 +33,13 @@ use longshore_protocol::value::tool::ProgressStream;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::host_files::HostFiles;
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::ask::AskOutcome;
 use crate::kernel::fault::Fault;
 use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
+use crate::kernel::wake::WakeKey;
 use crate::path::Workspace;
 
 /// What every tool is.
@@ -75,6 +80,8 @@ pub struct CallCx {
     pub workspace: Arc<Workspace>,
     /// The checklist as it is now.
     pub todos: Arc<[Todo]>,
+    /// Text files as the host of the turn holds them; absent where only the disk counts.
+    pub host_files: Option<HostFiles>,
 }
 
 /// A call that can be asked about, ordered, drawn and run.
@@ -159,6 +166,8 @@ pub struct Outcome {
 pub enum Effect {
     /// The checklist is replaced.
     SetTodos(Vec<Todo>),
+    /// The output tells the model of these, so that nothing needs to tell it again.
+    Told(Vec<WakeKey>),
 }
 
 /// Why a call could not be made.
@@ -212,6 +221,17 @@ impl Outcome {
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
+    }
+
+    /// Adds a sentence to the note, or makes it one.
+    pub fn add_note(&mut self, more: &str) {
+        match &mut self.note {
+            Some(note) => {
+                note.push('\n');
+                note.push_str(more);
+            }
+            None => self.note = Some(more.to_owned()),
+        }
     }
 
     /// Adds a drawing of the outcome.

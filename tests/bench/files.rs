@@ -30,10 +30,10 @@ pub(crate) fn measure(size: Size, table: &mut Table) {
 }
 
 fn reads(size: Size, table: &mut Table) {
-    let home = home();
-    large(&home.path().join("large.log"));
+    let (home, work) = (home(), home());
+    large(&work.path().join("large.log"));
     fs::write(
-        home.path().join("ten.txt"),
+        work.path().join("ten.txt"),
         LINE.repeat((10 << 20) / LINE.len()),
     )
     .unwrap();
@@ -54,19 +54,25 @@ fn reads(size: Size, table: &mut Table) {
             json!({"path": "ten.txt", "line_offset": 80_000}),
         ),
     ] {
-        let figure = turns(size, home.path(), &[json!({"name": "Read", "args": args})]);
+        let figure = turns(
+            size,
+            home.path(),
+            work.path(),
+            &[json!({"name": "Read", "args": args})],
+        );
         table.row(what, "ms", Bar::AtMost(bar), figure);
     }
 }
 
 fn edits(size: Size, table: &mut Table) {
-    let home = home();
+    // A home is guarded against edits, so the file lies elsewhere.
+    let (home, work) = (home(), home());
     // The figure is to be the work beside the fsync of the file.
     fs::write(home.path().join("config.toml"), "[files]\nfsync = false\n").unwrap();
     for (mib, bar) in [(1, 10.0), (10, 30.0)] {
         let half = LINE.repeat((mib << 19) / LINE.len());
         fs::write(
-            home.path().join("f.txt"),
+            work.path().join("f.txt"),
             format!("{half}here: left\n{half}"),
         )
         .unwrap();
@@ -78,7 +84,7 @@ fn edits(size: Size, table: &mut Table) {
             edit("here: left", "here: right"),
             edit("here: right", "here: left"),
         ];
-        let figure = turns(size, home.path(), &calls);
+        let figure = turns(size, home.path(), work.path(), &calls);
         table.row(
             &format!("turn that edits a file of {mib} MiB without its fsync, median"),
             "ms",
@@ -89,7 +95,7 @@ fn edits(size: Size, table: &mut Table) {
 }
 
 /// The median of turns that make one of these calls each, in a row and over again.
-fn turns(size: Size, dir: &Path, calls: &[Value]) -> f64 {
+fn turns(size: Size, home: &Path, work: &Path, calls: &[Value]) -> f64 {
     let steps: Vec<Value> = calls
         .iter()
         .flat_map(|call| {
@@ -100,8 +106,8 @@ fn turns(size: Size, dir: &Path, calls: &[Value]) -> f64 {
         })
         .collect();
     let script = json!({"version": 1, "on_exhausted": "loop", "turns": steps}).to_string();
-    let mut server = Server::ready(dir);
-    let session = server.session(dir, "demo", Some(&script));
+    let mut server = Server::ready(home);
+    let session = server.session(work, "demo", Some(&script));
     for _ in 0..size.of(4, 0) {
         server.turn(&session);
     }

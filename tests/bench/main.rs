@@ -11,11 +11,14 @@
     reason = "a benchmark talks to a person, drives the program from outside and stops at the first surprise"
 )]
 
+mod cron;
 mod figures;
 mod files;
 mod mock;
 mod rows;
+mod search;
 mod server;
+mod shell;
 mod table;
 
 /// How much is measured.
@@ -44,7 +47,10 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    cron::measure(size, &mut table);
+    search::measure(size, &mut table);
     files::measure(size, &mut table);
+    shell::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

@@ -29,6 +29,8 @@ struct Seen {
     stop_reason: String,
     updates: Vec<Value>,
     permissions: Vec<Value>,
+    /// Everything that a driver script printed.
+    result: Value,
 }
 
 impl Seen {
@@ -181,6 +183,7 @@ fn drive(
         stop_reason: result["stopReason"].as_str().unwrap().to_owned(),
         updates: result["updates"].as_array().unwrap().clone(),
         permissions: result["permissions"].as_array().unwrap().clone(),
+        result,
     }
 }
 
@@ -199,6 +202,53 @@ fn the_official_node_library_plays_a_turn() {
         drive("acp-node", command, scratch, permission, cancel)
     };
     check(client, &folder);
+}
+
+#[test]
+fn what_the_official_node_library_holds_is_read_and_edited() {
+    let Some(folder) = peers::folder("acp-node", "node/node_modules/@agentclientprotocol/sdk")
+    else {
+        return;
+    };
+    let scratch = Scratch::new();
+    scratch.script(
+        r#"
+turns:
+  - steps: [{tool_call: {name: Read, args: {path: greeting.txt}}}]
+  - steps: [{tool_call: {name: Edit, args: {path: greeting.txt, old_string: unsaved, new_string: kept}}}]
+  - steps: [{tool_call: {name: Write, args: {path: new/file.txt, content: "new\n"}}}]
+  - steps: [{tool_call: {name: Read, args: {path: other.txt}}}]
+  - steps: [{text: "Done."}]
+"#,
+    );
+    scratch.write("other.txt", "on the disk\n");
+    let (greeting, new) = (scratch.file("greeting.txt"), scratch.file("new/file.txt"));
+    let held = scratch.root().join("held.json");
+    let key = greeting.to_str().unwrap();
+    std::fs::write(&held, json!({key: "unsaved\n"}).to_string()).unwrap();
+    let mut command = scratch.command(peers::node(&folder));
+    command
+        .arg(peers::script("acp_node.mjs"))
+        .arg("--peers")
+        .arg(&folder)
+        .arg("--fs")
+        .arg(&held);
+    let seen = drive("acp-node", command, &scratch, "allow", false);
+    assert_eq!(seen.stop_reason, "end_turn");
+    let texts = &seen.result["texts"];
+    assert_eq!(texts[key], "kept\n", "{:#?}", seen.result["files"]);
+    assert_eq!(texts[new.to_str().unwrap()], "new\n");
+    assert_eq!(
+        scratch.read("greeting.txt"),
+        "Hello, wrold!\nGoodbye.\n",
+        "it is the client's to save"
+    );
+    assert!(!new.exists() && new.parent().unwrap().is_dir());
+    let shown = json!(seen.updates).to_string();
+    assert!(
+        shown.contains("on the disk"),
+        "what it does not hold is on the disk: {shown}"
+    );
 }
 
 #[test]
@@ -241,6 +291,8 @@ fn acpx_plays_a_turn() {
             } else {
                 "--deny-all"
             })
+            // It takes its own refusal of everything to mean files too; allowed, the edit goes through it.
+            .args((permission == "reject").then_some("--no-fs"))
             // Its own terminal would run the command; this is about ours.
             .args(["--no-terminal", "exec", "Do it."])
             .stdin(Stdio::null())
@@ -317,6 +369,7 @@ fn seen_by_acpx(said: &str) -> Seen {
             .map(|params| params["update"].clone())
             .collect(),
         permissions: of("session/request_permission"),
+        result: Value::Null,
     }
 }
 

@@ -52,16 +52,24 @@ fn play_in(scratch: &Scratch, server: &mut TestServer, session: &str) -> Vec<Tol
         .filter(|message| message["method"] == "tool/completed");
     results
         .zip(completed)
-        .map(|(result, completed)| Told {
-            is_error: result["is_error"] == true,
-            text: result["content"]
+        .map(|(result, completed)| {
+            let content: String = result["content"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .filter_map(|part| part["text"].as_str())
-                .collect(),
-            note: result["note"].as_str().unwrap_or_default().to_owned(),
-            display: completed["params"]["display"].clone(),
+                .collect();
+            // A failure is marked in front; the note stands behind the output, in marks of its own.
+            let content = content
+                .strip_prefix("<system>The call failed.</system>\n")
+                .unwrap_or(&content);
+            let (text, note) = content.split_once("\n<system>").unwrap_or((content, ""));
+            Told {
+                is_error: result["is_error"] == true,
+                text: text.to_owned(),
+                note: note.trim_end_matches("</system>").to_owned(),
+                display: completed["params"]["display"].clone(),
+            }
         })
         .collect()
 }

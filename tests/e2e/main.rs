@@ -15,11 +15,20 @@
 mod support;
 
 mod acp_clients;
+mod contract;
+mod cron;
 mod files;
+mod files_safe;
+mod host_files;
+mod hostile;
 mod input;
+mod media;
 mod models;
 mod offline;
 mod resume;
 mod schedule;
+mod search;
 mod streams;
+mod supervised;
+mod tasks;
 mod turn;

@@ -1,10 +1,11 @@
 // Drives an ACP agent with the official Node library and prints one line of JSON about what it saw.
 //
 //   node acp_node.mjs --peers DIR --cwd DIR --prompt TEXT --permission allow|reject|cancel \
-//       [--cancel-when FILE] -- COMMAND [ARG...]
+//       [--cancel-when FILE] [--fs FILE] -- COMMAND [ARG...]
 //
 // With --cancel-when the prompt is cancelled as soon as FILE exists; FILE holds the id of the process that must be
-// gone afterwards, while the agent still runs. Any answer of the agent that does not fit the library's schemas fails.
+// gone afterwards, while the agent still runs. With --fs the client holds the texts that FILE has by path, as an editor
+// holds what is not saved, and prints what became of them. Any answer of the agent that does not fit the library's schemas fails.
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -22,6 +23,7 @@ const { values: options, positionals: command } = parseArgs({
     prompt: { type: "string" },
     permission: { type: "string" },
     "cancel-when": { type: "string" },
+    fs: { type: "string" },
   },
 });
 const require = createRequire(join(options.peers, "node", "package.json"));
@@ -60,9 +62,29 @@ function answer(params) {
   return { outcome: { outcome: "selected", optionId: option.optionId } };
 }
 
+const texts = options.fs ? JSON.parse(readFileSync(options.fs, "utf8")) : null;
+const files = [];
+
+function read({ path }) {
+  files.push(`read ${path}`);
+  if (!(path in texts)) throw acp.RequestError.resourceNotFound(path);
+  return { content: texts[path] };
+}
+
+function write({ path, content }) {
+  files.push(`write ${path}`);
+  texts[path] = content;
+  return {};
+}
+
 const stream = acp.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
-const result = await acp
-  .client({ name: "longshore-tests" })
+const client = acp.client({ name: "longshore-tests" });
+if (texts) {
+  client
+    .onRequest(acp.methods.client.fs.readTextFile, ({ params }) => read(params))
+    .onRequest(acp.methods.client.fs.writeTextFile, ({ params }) => write(params));
+}
+const result = await client
   .onNotification(acp.methods.client.session.update, ({ params }) => {
     updates.push(params.update);
   })
@@ -71,7 +93,7 @@ const result = await acp
     const initialized = await context.request(acp.methods.agent.initialize, {
       protocolVersion: acp.PROTOCOL_VERSION,
       clientInfo: { name: "longshore-tests", version: "1" },
-      clientCapabilities: {},
+      clientCapabilities: texts ? { fs: { readTextFile: true, writeTextFile: true } } : {},
     });
     const session = await context.request(acp.methods.agent.session.new, { cwd: options.cwd, mcpServers: [] });
     const prompt = context.request(acp.methods.agent.session.prompt, {
@@ -96,4 +118,4 @@ const result = await acp
   });
 agent.stdin.end();
 const exit = await exited;
-console.log(JSON.stringify({ peer: "acp-node", version, ...result, updates, permissions, exit }));
+console.log(JSON.stringify({ peer: "acp-node", version, ...result, updates, permissions, texts, files, exit }));

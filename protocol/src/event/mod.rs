@@ -3,8 +3,11 @@
 //! *Durable* events are in the session's journal, carry a `seq` without gaps and can be read again; *live* ones are
 //! deltas and states. All carry the fields of [`Common`] beside their own.
 
+pub mod cron;
 pub mod item;
 pub mod session;
+pub mod shell;
+pub mod task;
 pub mod tool;
 pub mod turn;
 
@@ -74,7 +77,7 @@ macro_rules! events {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{item, session, tool, turn};
+            use super::{cron, item, session, shell, task, tool, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -145,6 +148,24 @@ events! {
     QuestionResolved => "question/resolved" durable { tool::QuestionResolved },
     /// The checklist changed.
     TodoUpdated => "todo/updated" durable { session::TodoUpdated },
+    /// A command of the user's own runs. Without a `seq` where it is private.
+    ShellStarted => "shell/started" durable { shell::Started },
+    /// A command of the user's own says something.
+    ShellOutput => "shell/output" live { shell::Output },
+    /// A command of the user's own has ended, or goes on in the background. Without a `seq` where it is private.
+    ShellEnded => "shell/ended" durable { shell::Ended },
+    /// A task runs in the background: it was begun there, or its call no longer waits for it.
+    TaskStarted => "task/started" durable { task::Started },
+    /// Something about a running task changed.
+    TaskUpdated => "task/updated" live { task::Updated },
+    /// A task in the background has ended; its output is complete.
+    TaskEnded => "task/ended" durable { task::Ended },
+    /// A cron job was made, deleted, paused, resumed or renewed, or is done.
+    CronChanged => "cron/changed" durable { cron::Changed },
+    /// A cron job has fired.
+    CronFired => "cron/fired" durable { cron::Fired },
+    /// Cron jobs that were to fire once fire more than a day late.
+    CronMissed => "cron/missed" durable { cron::Missed },
     /// Something was ignored, repaired or left out.
     Warning => "warning" durable { crate::value::failure::Warning },
     /// This host read too slowly: live events of the session were dropped here; every durable one after `fromSeq` follows.

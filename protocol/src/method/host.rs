@@ -43,10 +43,23 @@ pub struct HostCapabilities {
     pub approvals: bool,
     /// It answers `question/request`.
     pub questions: bool,
+    /// What it does with text files.
+    pub fs: FsCapabilities,
     /// It wants live events. On where absent; `false` leaves durable ones only.
     pub live_events: bool,
     /// Events it does not want, by name. Leaving out durable ones leaves gaps in the `seq` it sees.
     pub opt_out: Vec<String>,
+}
+
+/// What a host does with text files inside the directories of its sessions: tools then read and write what it holds,
+/// unsaved changes included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FsCapabilities {
+    /// It answers `fs/readTextFile`.
+    pub read: bool,
+    /// It answers `fs/writeTextFile`.
+    pub write: bool,
 }
 
 impl Default for HostCapabilities {
@@ -54,6 +67,7 @@ impl Default for HostCapabilities {
         Self {
             approvals: false,
             questions: false,
+            fs: FsCapabilities::default(),
             live_events: true,
             opt_out: Vec::new(),
         }

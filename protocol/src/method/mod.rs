@@ -1,8 +1,12 @@
 //! THE table of methods: what a host asks of a server.
 
 pub mod ask;
+pub mod cron;
+pub mod file;
 pub mod host;
 pub mod session;
+pub mod shell;
+pub mod task;
 pub mod turn;
 
 /// One row of the table.
@@ -66,7 +70,7 @@ macro_rules! methods {
 
         /// A marker type per row.
         pub mod spec {
-            use super::{ask, host, session, turn};
+            use super::{ask, cron, file, host, session, shell, task, turn};
 
             $($(#[doc = $doc])+
             #[derive(Clone, Copy, Debug)]
@@ -123,6 +127,34 @@ methods! {
     ToolList => "tool/list" { params: turn::ToolListParams, result: turn::ToolListResult, scope: Session, since: 1 },
     /// Gets the checklist.
     TodoGet => "todo/get" { params: turn::TodoGetParams, result: turn::TodoGetResult, scope: Session, since: 1 },
+    /// Runs a command of the user's own; answers when it has ended. No rule and no approval stands before it.
+    ShellRun => "shell/run" { params: shell::RunParams, result: shell::RunResult, scope: Session, since: 1 },
+    /// Ends a command of the user's own.
+    ShellCancel => "shell/cancel" { params: shell::CancelParams, result: shell::CancelResult, scope: Session, since: 1 },
+    /// Lists tasks, newest first.
+    TaskList => "task/list" { params: task::ListParams, result: task::ListResult, scope: Session, since: 1 },
+    /// Gets one task.
+    TaskGet => "task/get" { params: task::GetParams, result: task::GetResult, scope: Session, since: 1 },
+    /// Reads a part of a task's output, and can wait for more of it.
+    TaskOutput => "task/output" { params: task::OutputParams, result: task::OutputResult, scope: Session, since: 1 },
+    /// Ends a task; answers when it has ended.
+    TaskStop => "task/stop" { params: task::StopParams, result: task::StopResult, scope: Session, since: 1 },
+    /// Lets a command that a call waits for go on in the background.
+    TaskDetach => "task/detach" { params: task::DetachParams, result: task::DetachResult, scope: Session, since: 1 },
+    /// Lists the cron jobs of a session, loaded or not.
+    CronList => "cron/list" { params: cron::ListParams, result: cron::ListResult, scope: Session, since: 1 },
+    /// Makes a cron job.
+    CronCreate => "cron/create" { params: cron::CreateParams, result: cron::CreateResult, scope: Session, since: 1 },
+    /// Deletes a cron job for good.
+    CronDelete => "cron/delete" { params: cron::JobParams, result: cron::JobResult, scope: Session, since: 1 },
+    /// Has a cron job not fire until it is resumed. Nothing changes where it is paused already.
+    CronPause => "cron/pause" { params: cron::JobParams, result: cron::JobResult, scope: Session, since: 1 },
+    /// Has a paused cron job fire again, from now on; renews one that is getting old.
+    CronResume => "cron/resume" { params: cron::ResumeParams, result: cron::JobResult, scope: Session, since: 1 },
+    /// Fires a cron job now, paused or not; its schedule stays as it is.
+    CronFire => "cron/fire" { params: cron::JobParams, result: cron::FireResult, scope: Session, since: 1 },
+    /// Finds files and directories by what was typed of their names.
+    FileSearch => "file/search" { params: file::SearchParams, result: file::SearchResult, scope: Server, since: 1 },
     /// Lists open approvals.
     ApprovalList => "approval/list" { params: ask::ListParams, result: ask::ApprovalListResult, scope: Session, since: 1 },
     /// Answers an approval out of band.

@@ -39,6 +39,9 @@ pub struct CreateParams {
     /// True where no person is there: asks are refused at once.
     #[serde(default)]
     pub unattended: bool,
+    /// The IANA time zone whose clock its cron jobs go by; the machine's where absent.
+    #[serde(default)]
+    pub timezone: Option<String>,
     /// A script for scripted models, as text.
     #[serde(default)]
     pub script: Option<String>,

@@ -9,7 +9,7 @@ use crate::value::failure::Failure;
 use crate::value::page::Page;
 use crate::value::todo::Todo;
 use crate::value::tool::ToolInfo;
-use crate::value::turn::{StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
+use crate::value::turn::{CancelTasks, StartState, StopReason, TurnReason, WhenBusy, WhenIdle};
 use crate::value::usage::Usage;
 
 /// Params of `turn/start`.
@@ -95,6 +95,9 @@ pub struct CancelParams {
     /// The turn, running or queued; whatever runs where absent.
     #[serde(default)]
     pub turn_id: Option<TurnId>,
+    /// What becomes of the tasks in the background.
+    #[serde(default)]
+    pub tasks: CancelTasks,
 }
 
 /// Result of `turn/cancel`.

@@ -1,7 +1,12 @@
 //! THE table of reverse requests: what a server asks its hosts.
 //!
-//! A request goes to every attached host that declared the capability; the first valid answer wins and the others get
-//! `$/cancelRequest`. Nothing is ever approved by a timeout, a disconnect or an error.
+//! An ask goes to every attached host that declared the capability; the first valid answer wins and the others get
+//! `$/cancelRequest`. Nothing is ever approved by a timeout, a disconnect or an error. A request about a file goes to
+//! one host ([`fs`]).
+
+pub mod fs;
+
+use self::fs::{ReadTextFileParams, ReadTextFileResult, WriteTextFileParams, WriteTextFileResult};
 
 use crate::value::approval::{ApprovalAnswer, ApprovalRequest};
 use crate::value::question::{QuestionAnswer, QuestionRequest};
@@ -46,4 +51,8 @@ reverse! {
     ApprovalRequest => "approval/request" ("approvals") { ApprovalRequest, ApprovalAnswer },
     /// What does the user want?
     QuestionRequest => "question/request" ("questions") { QuestionRequest, QuestionAnswer },
+    /// What is the text of this file, unsaved changes included? `file_not_found` where there is no such file.
+    FsReadTextFile => "fs/readTextFile" ("fs.read") { ReadTextFileParams, ReadTextFileResult },
+    /// Give this file a new text, making it where it does not exist.
+    FsWriteTextFile => "fs/writeTextFile" ("fs.write") { WriteTextFileParams, WriteTextFileResult },
 }

@@ -16,12 +16,16 @@ pub enum ContentPart {
         /// The text.
         text: String,
     },
-    /// An image, decoded and checked before it enters the conversation (PNG, JPEG, GIF or WebP, at most 3.75 MiB).
+    /// An image: PNG, JPEG, GIF or WebP. In an input it is looked at before it enters the conversation: a large one is
+    /// scaled down, and a text part takes the place of one that can't be shown.
     Image {
         /// The bytes, base64.
         data: String,
-        /// The MIME type; the bytes win where they disagree.
+        /// The MIME type; in an input the bytes win where they disagree.
         mime_type: String,
+        /// What was sent, where this is a scaled-down version of it. Set by the server; ignored in an input.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        original: Option<Box<ImageOriginal>>,
     },
     /// The content of a resource the host has at hand, such as an unsaved buffer.
     Resource {
@@ -41,6 +45,28 @@ pub enum ContentPart {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
+}
+
+/// An image as it was sent, and how large the version is that stands in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageOriginal {
+    /// Its MIME type, by its bytes.
+    pub mime_type: String,
+    /// Its width as displayed, in pixels.
+    pub width: u32,
+    /// Its height as displayed, in pixels.
+    pub height: u32,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The width of the version shown to the model, in pixels.
+    pub shown_width: u32,
+    /// The height of the version shown to the model, in pixels.
+    pub shown_height: u32,
+    /// Absolute path of a file that holds it, in the session's directory; the oldest of them go when they take more than
+    /// 1 GiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// The input of a turn: a string, or a list of parts.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::question::Question;
 use super::todo::Todo;
+use crate::id::TaskId;
 
 /// A drawing hint, tagged by `kind`. A host that does not know a kind draws the call's `title` and output text.
 ///
@@ -111,6 +112,13 @@ pub enum Display {
     Todo {
         /// All entries.
         todos: Vec<Todo>,
+    },
+    /// A task in the background.
+    Task {
+        /// The task.
+        task_id: TaskId,
+        /// What it is, in a line; may be empty.
+        summary: String,
     },
     /// Questions put to the user.
     Question {

@@ -4,12 +4,14 @@
 
 pub mod approval;
 pub mod content;
+pub mod cron;
 pub mod display;
 pub mod failure;
 pub mod model;
 pub mod page;
 pub mod question;
 pub mod session;
+pub mod task;
 pub mod todo;
 pub mod tool;
 pub mod transcript;

@@ -91,6 +91,9 @@ pub struct Session {
     /// True where it was made for a driver without a person: asks are refused at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unattended: bool,
+    /// The IANA time zone whose clock its cron jobs go by, where its host named one; else the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
 }
 
 /// Changed fields of a session; absent ones are as they were.

@@ -115,3 +115,15 @@ pub enum WhenIdle {
     /// It is refused: `no_active_turn`.
     Reject,
 }
+
+/// What a cancel does with tasks in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "TurnCancelTasks")]
+pub enum CancelTasks {
+    /// They go on.
+    #[default]
+    Keep,
+    /// All of the session end; the model hears of it with the next input.
+    Stop,
+}

@@ -148,11 +148,7 @@ impl Runnable {
         let mut outcome = (self.execute.take())(cx).await;
         let spec = self.tool.spec();
         if let Some(note) = self.note {
-            outcome.note = Some(
-                outcome
-                    .note
-                    .map_or_else(|| note.clone(), |own| format!("{own}\n{note}")),
-            );
+            outcome.add_note(&note);
         }
         within_budget(outcome, spec, &self.call, &self.results_dir).await
     }

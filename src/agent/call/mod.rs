@@ -276,13 +276,17 @@ impl Batch<'_> {
             duration_ms,
         } = finished;
         let fault = outcome.fault.take();
+        let mut told = Vec::new();
         for effect in std::mem::take(&mut outcome.effects) {
+            if let Effect::Told(keys) = &effect {
+                told.extend_from_slice(keys);
+            }
             if let Err(fault) = agent.apply(cx, effect) {
                 self.fail(fault);
             }
         }
         let slot = &mut self.slots[n];
-        let (message, event) = record::completed(cx, slot.call, outcome, duration_ms);
+        let (message, event) = record::completed(cx, slot.call, outcome, duration_ms, told);
         slot.result = Some(message);
         // What nobody was told of has no end to be told.
         if slot.stage != Stage::New
@@ -365,6 +369,8 @@ impl Agent {
                 self.todos = Arc::from(todos);
                 cx.board.set_todos(self.todos.clone());
             }
+            // They stand in the record of the output that tells them.
+            Effect::Told(keys) => self.told.extend(keys),
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::{BatchEnd, Stage};
 use crate::kernel::event::{CallOrigin, DomainEvent};
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall};
+use crate::kernel::wake::WakeKey;
 use crate::tool::Outcome;
 use crate::tool::display::capped;
 
@@ -40,6 +41,7 @@ pub(super) fn completed(
     call: &ModelCall,
     outcome: Outcome,
     duration_ms: u64,
+    told: Vec<WakeKey>,
 ) -> (Message, DomainEvent) {
     let Outcome {
         output,
@@ -66,6 +68,7 @@ pub(super) fn completed(
         display: display.map(capped),
         duration_ms,
         truncated,
+        told,
     };
     (message, event)
 }

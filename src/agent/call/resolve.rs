@@ -16,6 +16,7 @@ use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
 use crate::path::Workspace;
 use crate::tool::display::capped;
+use crate::tool::host_files::HostFiles;
 use crate::tool::output::printable;
 use crate::tool::{CallCx, Execute, Outcome, Refusal, Tool};
 
@@ -99,6 +100,11 @@ pub(super) async fn resolve(
         agent: agent.1.clone(),
         workspace: cx.workspace.clone(),
         todos: todos.clone(),
+        host_files: Some(HostFiles::new(
+            cx.host_fs.clone(),
+            agent.0.clone(),
+            cx.turn.clone(),
+        )),
     };
     let input = prepared.input.as_ref().clone();
     let call = match catch_unwind(AssertUnwindSafe(|| tool.resolve(input, &call_cx))) {

@@ -1,68 +1,59 @@
 //! From what a host sent to what the model sees.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::content::ContentPart;
 
+use super::super::attachment::caption;
 use super::render::escape;
 use crate::kernel::fault::Fault;
-use crate::kernel::limits::{IMAGE_BYTES, RESOURCE_TEXT_BYTES};
+use crate::kernel::limits::RESOURCE_TEXT_BYTES;
 use crate::kernel::message::Part;
+use crate::text::markup::attribute;
 
-/// Checks and converts the parts of an input.
+/// Looks whether an input says anything, without looking into its images.
 ///
 /// # Errors
-/// `invalid_params` naming the part: nothing in it, an image that is none or is too large.
-pub fn convert(input: &[ContentPart]) -> Result<Vec<Part>, Fault> {
+/// `invalid_params`: nothing in it.
+pub fn check(input: &[ContentPart]) -> Result<(), Fault> {
     if input.is_empty() {
         return Err(invalid(
             "/input",
             "the input has no part; send at least one",
         ));
     }
-    let parts: Vec<Part> = input
+    if input
         .iter()
-        .enumerate()
-        .map(|(n, part)| convert_part(n, part))
-        .collect::<Result<_, _>>()?;
-    if parts
-        .iter()
-        .all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
+        .all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
     {
         return Err(invalid(
             "/input",
             "the input is blank; say what is to be done",
         ));
     }
-    Ok(parts)
+    Ok(())
 }
 
-fn convert_part(n: usize, part: &ContentPart) -> Result<Part, Fault> {
-    Ok(match part {
+/// Converts the parts of an input whose images have been made fit.
+pub fn convert(input: &[ContentPart]) -> Vec<Part> {
+    input.iter().flat_map(convert_part).collect()
+}
+
+fn convert_part(part: &ContentPart) -> Vec<Part> {
+    vec![match part {
         ContentPart::Text { text } => Part::text(text.as_str()),
-        ContentPart::Image { data, mime_type } => {
-            let at = format!("/input/{n}");
-            let bytes = STANDARD
-                .decode(data.as_bytes())
-                .map_err(|_| invalid(&at, format!("the image in part {n} is not base64")))?;
-            let Some(mime) = sniff(&bytes) else {
-                let message = format!(
-                    "part {n} says {mime_type} but is no PNG, JPEG, GIF or WebP image; convert it first"
-                );
-                return Err(invalid(&at, message));
-            };
-            if bytes.len() > IMAGE_BYTES {
-                let message = format!(
-                    "the image in part {n} has {} bytes; the most is {IMAGE_BYTES}, so scale it down first",
-                    bytes.len()
-                );
-                return Err(invalid(&at, message));
-            }
-            Part::Image {
-                mime: mime.into(),
+        ContentPart::Image {
+            data,
+            mime_type,
+            original,
+        } => {
+            let image = Part::Image {
+                mime: mime_type.as_str().into(),
                 data: data.as_str().into(),
-            }
+            };
+            return match original {
+                None => vec![image],
+                Some(original) => vec![Part::text(caption(original, mime_type, data)), image],
+            };
         }
         ContentPart::Resource { uri, text, .. } => {
             let (shown, cut) = cut(text, RESOURCE_TEXT_BYTES);
@@ -81,32 +72,7 @@ fn convert_part(n: usize, part: &ContentPart) -> Result<Part, Fault> {
                 attribute(name.as_deref().unwrap_or_default())
             )),
         },
-    })
-}
-
-/// The image formats every provider takes, by their first bytes.
-pub fn sniff(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
+    }]
 }
 
 fn invalid(path: &str, message: impl Into<String>) -> Fault {
@@ -123,13 +89,6 @@ fn cut(text: &str, bytes: usize) -> (&str, bool) {
         .find(|&end| text.is_char_boundary(end))
         .unwrap_or(0);
     (&text[..end], true)
-}
-
-fn attribute(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('"', "&quot;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 /// The path of a `file://` link, percent-decoded, with a line fragment kept (`#L12` as `:12`).
@@ -163,10 +122,12 @@ fn percent_decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use longshore_protocol::value::content::ImageOriginal;
+
     use super::*;
 
     fn text_of(part: ContentPart) -> String {
-        match convert(&[part]).unwrap().remove(0) {
+        match convert(&[part]).remove(0) {
             Part::Text(text) => text.to_string(),
             other => panic!("{other:?}"),
         }
@@ -201,31 +162,59 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_names_its_part() {
-        let image = |data: &str| ContentPart::Image {
-            data: data.into(),
+    fn an_input_says_something() {
+        let text = |text: &str| ContentPart::Text { text: text.into() };
+        let image = ContentPart::Image {
+            data: String::new(),
             mime_type: "image/png".into(),
+            original: None,
         };
-        let text = ContentPart::Text { text: "x".into() };
-        for (input, path) in [
-            (vec![], "/input"),
-            (vec![ContentPart::Text { text: " \n".into() }], "/input"),
-            (vec![text.clone(), image("!!")], "/input/1"),
-            (vec![text, image("aGVsbG8=")], "/input/1"),
-            (
-                vec![image(
-                    &STANDARD.encode([&b"\x89PNG"[..], &vec![0; IMAGE_BYTES]].concat()),
-                )],
-                "/input/0",
-            ),
-        ] {
-            let fault = convert(&input).unwrap_err();
+        for input in [vec![], vec![text(" \n")], vec![text(""), text(" ")]] {
+            let fault = check(&input).unwrap_err();
             assert_eq!(fault.kind, ErrorKind::InvalidParams);
-            assert_eq!(fault.data["path"], path);
+            assert_eq!(fault.data["path"], "/input");
         }
-        let png = image(&STANDARD.encode(b"\x89PNG\r\n"));
-        assert!(
-            matches!(&convert(&[png]).unwrap()[0], Part::Image { mime, .. } if &**mime == "image/png")
-        );
+        for input in [vec![text("x")], vec![text(" "), image]] {
+            check(&input).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_scaled_image_has_its_caption_before_it() {
+        let mut image = ContentPart::Image {
+            data: "AAAA".into(),
+            mime_type: "image/png".into(),
+            original: None,
+        };
+        assert!(matches!(
+            &convert(std::slice::from_ref(&image))[..],
+            [Part::Image { .. }]
+        ));
+        let ContentPart::Image { original, .. } = &mut image else {
+            unreachable!()
+        };
+        *original = Some(Box::new(ImageOriginal {
+            mime_type: "image/jpeg".into(),
+            width: 40,
+            height: 30,
+            bytes: 999,
+            shown_width: 4,
+            shown_height: 3,
+            path: None,
+        }));
+        match &convert(&[image])[..] {
+            [Part::Text(caption), Part::Image { mime, data }] => {
+                assert!(
+                    caption.contains("4 × 3 pixels (image/png, 3 bytes)"),
+                    "{caption}"
+                );
+                assert!(
+                    caption.contains("40 × 30 pixels (image/jpeg, 999 bytes)"),
+                    "{caption}"
+                );
+                assert_eq!((&**mime, &**data), ("image/png", "AAAA"));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -24,12 +24,13 @@ pub fn render(message: Message) -> Message {
         },
         Message::User {
             parts,
-            origin: origin @ (MessageOrigin::Reminder | MessageOrigin::Notice),
+            origin:
+                origin @ (MessageOrigin::Reminder | MessageOrigin::Notice | MessageOrigin::Shell),
         } => {
             let parts = parts
                 .into_iter()
                 .map(|part| match part {
-                    Part::Text(text) if origin == MessageOrigin::Notice => {
+                    Part::Text(text) if origin != MessageOrigin::Reminder => {
                         Part::text(escape(&text))
                     }
                     Part::Text(text) => Part::text(reminder(&escape(&text))),

@@ -61,7 +61,7 @@ fn kind(display: &Display, accesses: &[AccessInfo]) -> ToolKind {
         Display::FileWrite { .. } | Display::Diff { .. } => ToolKind::Edit,
         Display::Search { .. } | Display::SearchResults { .. } => ToolKind::Search,
         Display::Todo { .. } => ToolKind::Think,
-        Display::Question { .. } => ToolKind::Other,
+        Display::Question { .. } | Display::Task { .. } => ToolKind::Other,
         Display::Text { .. } | Display::Error { .. } | Display::Generic { .. } => {
             kind_of_accesses(accesses)
         }
@@ -135,6 +135,8 @@ pub(super) fn opening(display: &Display) -> Vec<ToolCallContent> {
         | Display::SearchResults { .. }
         | Display::CommandOutput { .. }
         | Display::Todo { .. } => Vec::new(),
+        Display::Task { summary, .. } if summary.is_empty() => Vec::new(),
+        Display::Task { summary, .. } => vec![text(fenced(summary, CONTENT_BYTES))],
     }
 }
 
@@ -207,6 +209,7 @@ impl Ending<'_> {
                 | Display::FileWrite { .. }
                 | Display::Search { .. }
                 | Display::Question { .. }
+                | Display::Task { .. }
                 | Display::Generic { .. },
             )
             | None => self.output_content(),

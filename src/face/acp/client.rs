@@ -2,6 +2,8 @@
 
 use agent_client_protocol_schema::v1::{ClientCapabilities, InitializeRequest};
 
+use crate::kernel::host_fs::FsAbilities;
+
 /// What the client can do, as far as this agent makes use of it. The default is a client that can do nothing extra.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Caps {
@@ -9,6 +11,8 @@ pub(super) struct Caps {
     pub(super) notices: bool,
     /// It fills in forms.
     pub(super) forms: bool,
+    /// What it does with text files.
+    pub(super) fs: FsAbilities,
 }
 
 /// A client.
@@ -45,6 +49,10 @@ impl Caps {
                 .elicitation
                 .as_ref()
                 .is_some_and(|elicitation| elicitation.form.is_some()),
+            fs: FsAbilities {
+                read: said.fs.read_text_file,
+                write: said.fs.write_text_file,
+            },
         }
     }
 }
@@ -65,11 +73,11 @@ mod tests {
             Caps::default(),
             Caps {
                 notices: true,
-                forms: false,
+                ..Caps::default()
             },
             Caps {
-                notices: false,
                 forms: true,
+                ..Caps::default()
             },
         );
         assert_eq!(caps(json!({})), none);
@@ -85,5 +93,27 @@ mod tests {
             none
         );
         assert_eq!(caps(json!({"elicitation": {"form": {}}})), forms);
+        for (said, read, write) in [
+            (
+                json!({"readTextFile": true, "writeTextFile": true}),
+                true,
+                true,
+            ),
+            (
+                json!({"readTextFile": true, "writeTextFile": null}),
+                true,
+                false,
+            ),
+            (json!({"writeTextFile": true}), false, true),
+            (
+                json!({"readTextFile": {}, "writeTextFile": "yes"}),
+                false,
+                false,
+            ),
+            (json!(null), false, false),
+        ] {
+            let fs = FsAbilities { read, write };
+            assert_eq!(caps(json!({"fs": said})), Caps { fs, ..none });
+        }
     }
 }

@@ -15,11 +15,13 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::client::Caps;
+use super::files;
 use super::permission::{self, Outcome};
 use super::project::Projection;
 use super::question;
 use crate::kernel::ask::{Ask, AskAnswer, HostRefusal};
 use crate::kernel::event::Stamped;
+use crate::kernel::host_fs::HostFsError;
 use crate::kernel::port::{HostAbilities, HostConn};
 use crate::rpc::{PeerHandle, RequestFailure};
 
@@ -104,6 +106,23 @@ impl Host {
         shown.opened.clone()
     }
 
+    /// Puts a request about a file once its session has been opened; one that is not shown is not the client's.
+    fn once_opened<T>(
+        &self,
+        session: &SessionId,
+        request: impl Future<Output = Result<T, HostFsError>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, HostFsError>> {
+        let opened = self.lock().get(session).map(|shown| shown.opened.clone());
+        async move {
+            let Some(opened) = opened else {
+                return Err(HostFsError::Left);
+            };
+            opened.cancelled().await;
+            request.await
+        }
+        .boxed()
+    }
+
     /// Queues an update of a session.
     pub(super) fn send(&self, session: &SessionId, update: SessionUpdate) {
         if let Err(error) = self.peer.notify(UPDATE, &Params::new(session, update)) {
@@ -122,6 +141,7 @@ impl HostConn for Host {
         HostAbilities {
             approvals: true,
             questions: true,
+            fs: self.caps.fs,
         }
     }
 
@@ -160,6 +180,25 @@ impl HostConn for Host {
                 .boxed()
             }
         }
+    }
+
+    fn read_text(
+        &self,
+        session: &SessionId,
+        path: &str,
+    ) -> BoxFuture<'static, Result<String, HostFsError>> {
+        let read = files::read(self.peer.clone(), session.clone(), path.to_owned());
+        self.once_opened(session, read)
+    }
+
+    fn write_text(
+        &self,
+        session: &SessionId,
+        path: &str,
+        text: String,
+    ) -> BoxFuture<'static, Result<(), HostFsError>> {
+        let write = files::write(self.peer.clone(), session.clone(), path.to_owned(), text);
+        self.once_opened(session, write)
     }
 
     fn project(&self, event: &Stamped, out: &mut Vec<u8>) {

@@ -5,6 +5,7 @@ use longshore_protocol::error::RpcError;
 use longshore_protocol::value::content::ContentPart;
 
 use super::error;
+use crate::media::admit::check;
 
 /// What a prompt is.
 #[derive(Debug, PartialEq)]
@@ -15,7 +16,7 @@ pub(super) enum Prompt {
     UnknownCommand(String),
 }
 
-/// Reads the blocks of a prompt. Images are looked at later, by the engine.
+/// Reads the blocks of a prompt. Of images, only the format is looked at here; the engine makes them fit.
 ///
 /// # Errors
 /// -32602 naming the block.
@@ -47,10 +48,19 @@ fn part(n: usize, block: ContentBlock) -> Result<ContentPart, RpcError> {
     };
     Ok(match block {
         ContentBlock::Text(text) => ContentPart::Text { text: text.text },
-        ContentBlock::Image(image) => ContentPart::Image {
-            data: image.data,
-            mime_type: image.mime_type,
-        },
+        ContentBlock::Image(image) => {
+            let kind = check(&image.data).map_err(|why| {
+                error::invalid(
+                    &format!("/prompt/{n}"),
+                    format!("Block {n} of the prompt is an image that can't be shown: {why}."),
+                )
+            })?;
+            ContentPart::Image {
+                data: image.data,
+                mime_type: kind.mime().to_owned(),
+                original: None,
+            }
+        }
         ContentBlock::ResourceLink(link) => ContentPart::ResourceLink {
             uri: link.uri,
             name: Some(link.name),
@@ -63,10 +73,13 @@ fn part(n: usize, block: ContentBlock) -> Result<ContentPart, RpcError> {
             },
             EmbeddedResourceResource::BlobResourceContents(blob) => {
                 let mime = blob.mime_type.unwrap_or_default();
-                if mime.starts_with("image/") {
+                if mime.starts_with("image/")
+                    && let Ok(kind) = check(&blob.blob)
+                {
                     ContentPart::Image {
                         data: blob.blob,
-                        mime_type: mime,
+                        mime_type: kind.mime().to_owned(),
+                        original: None,
                     }
                 } else {
                     let n_bytes = decoded_bytes(&blob.blob);
@@ -123,8 +136,8 @@ mod tests {
                 json!({"type": "text", "text": "hi"}),
             ),
             (
-                json!({"type": "image", "data": "aGk=", "mimeType": "image/png"}),
-                json!({"type": "image", "data": "aGk=", "mimeType": "image/png"}),
+                json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/jpg"}),
+                json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}),
             ),
             (
                 json!({"type": "resource_link", "uri": "file:///a", "name": "a"}),
@@ -135,8 +148,12 @@ mod tests {
                 json!({"type": "resource", "uri": "file:///a", "text": "x", "mimeType": "text/plain"}),
             ),
             (
-                json!({"type": "resource", "resource": {"uri": "u", "blob": "aGk=", "mimeType": "image/gif"}}),
-                json!({"type": "image", "data": "aGk=", "mimeType": "image/gif"}),
+                json!({"type": "resource", "resource": {"uri": "u", "blob": "R0lGODlh", "mimeType": "image/gif"}}),
+                json!({"type": "image", "data": "R0lGODlh", "mimeType": "image/gif"}),
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "u", "blob": "aGVsbG8=", "mimeType": "image/gif"}}),
+                json!({"type": "resourceLink", "uri": "u", "name": "image/gif, 5 bytes"}),
             ),
             (
                 json!({"type": "resource", "resource": {"uri": "u", "blob": "aGVsbG8=", "mimeType": "application/pdf"}}),

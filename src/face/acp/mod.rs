@@ -2,7 +2,7 @@
 //!
 //! One [`Acp`] serves any number of clients, each on a connection of its own ([`serve`]); the types are those of the protocol's own schema crate. A request goes
 //! through [`service`] to a handler ([`initialize`], [`session`], [`prompt`]); events go out through [`project`], asks
-//! through [`permission`] and [`question`], errors through [`error`], and nowhere else.
+//! through [`permission`] and [`question`], requests about text files through [`files`], errors through [`error`], and nowhere else.
 //!
 //! Invariants:
 //! - a session's updates come after the answer that names it, and a turn's after the answer to the prompt before it;
@@ -16,6 +16,7 @@ mod auth;
 mod card;
 mod client;
 mod error;
+mod files;
 mod host;
 mod initialize;
 mod input;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
     ConfigOptionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate, EmbeddedResource,
-    EmbeddedResourceResource, ImageContent, MessageId, Notice, NoticeSeverity, Plan, PlanEntry,
-    PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate,
-    TextResourceContents, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    EmbeddedResourceResource, ImageContent, MessageId, Meta, Notice, NoticeSeverity, Plan,
+    PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate,
+    TextResourceContents, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
     UsageUpdate,
 };
 use longshore_protocol::id::{ItemId, ToolCallId, TurnId};
@@ -23,9 +23,11 @@ use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::model::ModelInfo;
 use longshore_protocol::value::session::{Session, SessionPatch};
+use longshore_protocol::value::task::{Kind as TaskKind, Status as TaskStatus, Task};
 use longshore_protocol::value::todo::{Todo, TodoStatus};
 use longshore_protocol::value::tool::ProgressStream;
 use longshore_protocol::value::turn::{Origin, StopReason, TurnReason};
+use serde_json::json;
 
 use super::card::{
     CONTENT_BYTES, Card, Ending, PROGRESS_BYTES, after, before, fenced, one_line, text,
@@ -329,6 +331,19 @@ impl Projection {
             | DomainEvent::ApprovalResolved { .. }
             | DomainEvent::QuestionRequested { .. }
             | DomainEvent::QuestionResolved { .. } => {}
+            // Clients of this protocol run commands of the user themselves; those of other hosts are not theirs.
+            DomainEvent::ShellStarted { .. }
+            | DomainEvent::ShellOutput { .. }
+            | DomainEvent::ShellEnded { .. } => {}
+            // The call that began it says so; its end has a card of its own, since that call is over.
+            DomainEvent::TaskStarted { .. } | DomainEvent::TaskUpdated { .. } => {}
+            DomainEvent::TaskEnded { task, tail } => {
+                out.push(SessionUpdate::ToolCall(ended_task(task, tail)));
+            }
+            // What a job begins is shown as the turn it is.
+            DomainEvent::CronChanged { .. }
+            | DomainEvent::CronFired { .. }
+            | DomainEvent::CronMissed { .. } => {}
             DomainEvent::TodoUpdated { todos } => out.push(SessionUpdate::Plan(plan(todos))),
             DomainEvent::Warning { warning } => {
                 if self.caps.notices && !is_history {
@@ -588,9 +603,9 @@ fn chunks(mut words: &str, message: &str) -> impl Iterator<Item = ContentChunk> 
 fn user_chunks(input: &[ContentPart], message: &str) -> Vec<SessionUpdate> {
     let blocks = input.iter().map(|part| match part {
         ContentPart::Text { text } => ContentBlock::from(text.as_str()),
-        ContentPart::Image { data, mime_type } => {
-            ContentBlock::Image(ImageContent::new(data.clone(), mime_type.clone()))
-        }
+        ContentPart::Image {
+            data, mime_type, ..
+        } => ContentBlock::Image(ImageContent::new(data.clone(), mime_type.clone())),
         ContentPart::Resource {
             uri,
             text,
@@ -609,6 +624,43 @@ fn user_chunks(input: &[ContentPart], message: &str) -> Vec<SessionUpdate> {
     blocks
         .map(|block| SessionUpdate::UserMessageChunk(chunk(block, message)))
         .collect()
+}
+
+/// A task that has ended, as a card.
+fn ended_task(task: &Task, tail: &str) -> ToolCall {
+    let command = task.command.as_deref().unwrap_or_default();
+    let title = if task.description.is_empty() {
+        command
+    } else {
+        &task.description
+    };
+    let status = if task.status == TaskStatus::Completed {
+        ToolCallStatus::Completed
+    } else {
+        ToolCallStatus::Failed
+    };
+    let mut content = Vec::new();
+    if !tail.is_empty() {
+        content.push(text(fenced(tail, CONTENT_BYTES)));
+    }
+    match (task.exit_code, &task.signal, &task.stop_reason) {
+        (_, Some(signal), _) => content.push(text(format!("Ended by signal {signal}"))),
+        (Some(code), None, _) if code != 0 => content.push(text(format!("Exit code {code}"))),
+        (_, None, Some(reason)) => content.push(text(one_line(reason))),
+        _ => {}
+    }
+    let kind = match task.kind {
+        TaskKind::Process => ToolKind::Execute,
+        TaskKind::Agent | TaskKind::Question => ToolKind::Other,
+    };
+    let mut meta = Meta::new();
+    let longshore = json!({"taskId": task.task_id.as_str()});
+    meta.insert("longshore".to_owned(), longshore);
+    ToolCall::new(format!("task-{}", task.task_id), one_line(title))
+        .kind(kind)
+        .status(status)
+        .content(content)
+        .meta(meta)
 }
 
 fn plan(todos: &[Todo]) -> Plan {

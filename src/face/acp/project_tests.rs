@@ -7,11 +7,17 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kernel::event::CallOrigin;
+use crate::kernel::host_fs::FsAbilities;
 use crate::kernel::message::Part;
+use crate::kernel::wake::WakeKey;
 
 const NOTICES: Caps = Caps {
     notices: true,
     forms: false,
+    fs: FsAbilities {
+        read: false,
+        write: false,
+    },
 };
 
 fn session() -> Session {
@@ -33,6 +39,7 @@ fn session() -> Session {
         archived: false,
         metadata: serde_json::Map::new(),
         unattended: false,
+        timezone: None,
     }
 }
 
@@ -218,6 +225,7 @@ fn ended(exit_code: i32) -> DomainEvent {
         }),
         duration_ms: 1,
         truncated: false,
+        told: vec![],
     }
 }
 
@@ -442,6 +450,7 @@ fn inputs_of_every_kind_are_shown() {
         ContentPart::Image {
             data: "aGk=".into(),
             mime_type: "image/png".into(),
+            original: None,
         },
         ContentPart::Resource {
             uri: "file:///a".into(),
@@ -684,5 +693,69 @@ fn what_is_the_engines_matter_is_not_shown() {
         },
     ] {
         assert_eq!(seen.brief(event), [""; 0]);
+    }
+}
+
+#[test]
+fn turns_that_no_prompt_began_show_what_the_agent_does_and_not_what_it_was_told() {
+    let told = vec![ContentPart::Text {
+        text: "<notification/>".to_owned(),
+    }];
+    let wakes = vec![WakeKey::Task {
+        task: "bash-00000001".into(),
+    }];
+    let started = DomainEvent::TurnStarted {
+        turn: "t1".into(),
+        origin: Origin::Task,
+        input: told.clone(),
+        wakes: wakes.clone(),
+    };
+    let steered = DomainEvent::TurnSteered {
+        turn: "t1".into(),
+        origin: Origin::Task,
+        input: told,
+        wakes,
+    };
+    let mut seen = Seen::live();
+    assert!(seen.take(started.clone()).is_empty() && seen.take(steered).is_empty());
+    let updates = Seen::with(NOTICES, 0).take(started.clone());
+    assert_eq!(updates[0]["sessionUpdate"], "notice");
+    assert!(
+        Seen::with(NOTICES, 10).take(started).is_empty(),
+        "what is over is no news"
+    );
+}
+
+#[test]
+fn the_end_of_a_task_is_a_card_of_its_own() {
+    let task = Arc::new(Task {
+        status: TaskStatus::Failed,
+        description: "build".to_owned(),
+        exit_code: Some(3),
+        ..Task::begun("bash-00000001".into())
+    });
+    for mut seen in [Seen::live(), Seen::with(Caps::default(), 10)] {
+        let started = DomainEvent::TaskStarted { task: task.clone() };
+        assert!(seen.take(started).is_empty());
+        let ended = DomainEvent::TaskEnded {
+            task: task.clone(),
+            tail: "boom\n".into(),
+        };
+        let card = seen.take(ended).remove(0);
+        assert_eq!(card["sessionUpdate"], "tool_call");
+        assert_eq!(
+            (&card["toolCallId"], &card["title"], &card["status"]),
+            (
+                &json!("task-bash-00000001"),
+                &json!("build"),
+                &json!("failed")
+            )
+        );
+        assert_eq!(card["_meta"]["longshore"]["taskId"], "bash-00000001");
+        let content = card["content"].to_string();
+        assert!(
+            content.contains("boom") && content.contains("Exit code 3"),
+            "{content}"
+        );
     }
 }

@@ -24,7 +24,9 @@ use super::lane::Ticket;
 use super::project::{chunk, notice};
 use super::service::reply;
 use super::{Conn, Open, error, params};
+use crate::hub::Hub;
 use crate::kernel::fault::Fault;
+use crate::kernel::port::HostConn as _;
 use crate::rpc::Reply;
 use crate::session::{Started, TurnEnd};
 
@@ -33,6 +35,7 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A prompt with its place in the lane.
 pub(super) struct Accepted {
+    hub: Arc<Hub>,
     host: Arc<Host>,
     open: Arc<Open>,
     prompt: Prompt,
@@ -53,6 +56,7 @@ pub(super) fn accept(
         .enter(cancel)
         .map_err(|full| error::busy(full.0))?;
     Ok(Accepted {
+        hub: Arc::clone(&conn.deps.hub),
         host: Arc::clone(conn.host()?),
         open,
         prompt,
@@ -64,6 +68,7 @@ impl Accepted {
     /// Runs it to its answer.
     pub(super) async fn run(self) -> Reply {
         let Self {
+            hub,
             host,
             open,
             prompt,
@@ -78,7 +83,7 @@ impl Accepted {
                     unknown_command(&host, &open, &name);
                     Ok(stopped(StopReason::EndTurn))
                 }
-                Prompt::Input(input) => turn(&host, &open, input, &cancel).await,
+                Prompt::Input(input) => turn(&hub, &host, &open, input, &cancel).await,
             },
         };
         // The next in the lane begins once this answer has its place.
@@ -87,6 +92,7 @@ impl Accepted {
 }
 
 async fn turn(
+    hub: &Hub,
     host: &Host,
     open: &Open,
     input: Vec<ContentPart>,
@@ -97,6 +103,7 @@ async fn turn(
         // It was closed while this prompt waited.
         Err(fault) => return gone(fault, cancel),
     };
+    hub.started(open.handle.id(), &turn, host.id());
     host.with(open.handle.id(), |projection| {
         projection.own_turn(turn.clone());
     });

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::handler::{ask, host, session, turn};
+use super::handler::{ask, cron, file, host, session, shell, task, turn};
 use super::host::NativeHost;
 use super::{NativeDeps, error, params};
 use crate::hub::Attaching;
@@ -96,6 +96,20 @@ pub(super) fn methods() -> Methods {
             Method::TurnCancel => table.on::<spec::TurnCancel, _, _>(turn::cancel),
             Method::ToolList => table.on::<spec::ToolList, _, _>(turn::tools),
             Method::TodoGet => table.on::<spec::TodoGet, _, _>(turn::todos),
+            Method::ShellRun => table.on::<spec::ShellRun, _, _>(shell::run),
+            Method::ShellCancel => table.on::<spec::ShellCancel, _, _>(shell::cancel),
+            Method::TaskList => table.on::<spec::TaskList, _, _>(task::list),
+            Method::TaskGet => table.on::<spec::TaskGet, _, _>(task::get),
+            Method::TaskOutput => table.on::<spec::TaskOutput, _, _>(task::output),
+            Method::TaskStop => table.on::<spec::TaskStop, _, _>(task::stop),
+            Method::TaskDetach => table.on::<spec::TaskDetach, _, _>(task::detach),
+            Method::CronList => table.on::<spec::CronList, _, _>(cron::list),
+            Method::CronCreate => table.on::<spec::CronCreate, _, _>(cron::create),
+            Method::CronDelete => table.on::<spec::CronDelete, _, _>(cron::delete),
+            Method::CronPause => table.on::<spec::CronPause, _, _>(cron::pause),
+            Method::CronResume => table.on::<spec::CronResume, _, _>(cron::resume),
+            Method::CronFire => table.on::<spec::CronFire, _, _>(cron::fire),
+            Method::FileSearch => table.on::<spec::FileSearch, _, _>(file::search),
             Method::ApprovalList => table.on::<spec::ApprovalList, _, _>(ask::approvals),
             Method::ApprovalResolve => {
                 table.on::<spec::ApprovalResolve, _, _>(ask::resolve_approval);

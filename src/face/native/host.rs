@@ -13,10 +13,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::params::{Unknown, complaint};
-use super::{Native, project};
+use super::{Native, files, project};
 use crate::hub::HostQueue;
 use crate::kernel::ask::{Ask, AskAnswer, HostRefusal};
 use crate::kernel::event::Stamped;
+use crate::kernel::host_fs::{FsAbilities, HostFsError};
 use crate::kernel::port::{HostAbilities, HostConn};
 use crate::rpc::{PeerHandle, RequestFailure};
 
@@ -71,6 +72,7 @@ impl NativeHost {
         let HostCapabilities {
             approvals,
             questions,
+            fs,
             live_events,
             opt_out,
         } = capabilities;
@@ -84,6 +86,10 @@ impl NativeHost {
             abilities: HostAbilities {
                 approvals,
                 questions,
+                fs: FsAbilities {
+                    read: fs.read,
+                    write: fs.write,
+                },
             },
             live_events,
             // Names this version does not know are events it does not send.
@@ -156,6 +162,23 @@ impl HostConn for NativeHost {
             }
         }
         .boxed()
+    }
+
+    fn read_text(
+        &self,
+        session: &SessionId,
+        path: &str,
+    ) -> BoxFuture<'static, Result<String, HostFsError>> {
+        files::read(self.peer.clone(), session.clone(), path.to_owned()).boxed()
+    }
+
+    fn write_text(
+        &self,
+        session: &SessionId,
+        path: &str,
+        text: String,
+    ) -> BoxFuture<'static, Result<(), HostFsError>> {
+        files::write(self.peer.clone(), session.clone(), path.to_owned(), text).boxed()
     }
 
     fn project(&self, event: &Stamped, out: &mut Vec<u8>) {

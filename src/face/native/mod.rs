@@ -3,7 +3,7 @@
 //! One [`Native`] serves any number of connections ([`serve`]). A request goes through [`dispatch`], which checks its
 //! params and calls a handler of [`handler`]: convert, one call of the layers below, convert back. Events go out
 //! through [`project`], errors through [`error`], and nowhere else. What is known of one connected host is in
-//! [`host`].
+//! [`host`], its text files in [`files`].
 //!
 //! Invariants:
 //! - before `initialize` nothing but its refusal is answered, and no event is sent;
@@ -12,6 +12,7 @@
 
 mod dispatch;
 mod error;
+mod files;
 mod handler;
 mod host;
 mod params;

@@ -6,9 +6,13 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use longshore_protocol::event::{Event, EventSpec, item, session, spec, tool, turn};
+use longshore_protocol::event::{
+    Event, EventSpec, cron, item, session, shell, spec, task, tool, turn,
+};
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronFire, CronJob};
+use longshore_protocol::value::task::Task;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,6 +50,15 @@ pub(super) fn kind(event: &DomainEvent) -> Event {
         DomainEvent::QuestionRequested { .. } => Event::QuestionRequested,
         DomainEvent::QuestionResolved { .. } => Event::QuestionResolved,
         DomainEvent::TodoUpdated { .. } => Event::TodoUpdated,
+        DomainEvent::ShellStarted { .. } => Event::ShellStarted,
+        DomainEvent::ShellOutput { .. } => Event::ShellOutput,
+        DomainEvent::ShellEnded { .. } => Event::ShellEnded,
+        DomainEvent::TaskStarted { .. } => Event::TaskStarted,
+        DomainEvent::TaskUpdated { .. } => Event::TaskUpdated,
+        DomainEvent::TaskEnded { .. } => Event::TaskEnded,
+        DomainEvent::CronChanged { .. } => Event::CronChanged,
+        DomainEvent::CronFired { .. } => Event::CronFired,
+        DomainEvent::CronMissed { .. } => Event::CronMissed,
         DomainEvent::Warning { .. } => Event::Warning,
     }
 }
@@ -400,6 +413,7 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
             display,
             duration_ms,
             truncated,
+            told: _,
         } => stamp.put::<spec::ToolCompleted>(
             &tool::Completed {
                 turn_id: turn.clone(),
@@ -455,6 +469,86 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
                 out,
             );
         }
+        DomainEvent::ShellStarted {
+            command_id,
+            command,
+        } => stamp.put::<spec::ShellStarted>(
+            &shell::Started {
+                command_id: command_id.clone(),
+                command: command.to_string(),
+            },
+            out,
+        ),
+        DomainEvent::ShellOutput {
+            command_id,
+            stream,
+            offset,
+            text,
+        } => stamp.put::<spec::ShellOutput>(
+            &shell::Output {
+                command_id: command_id.clone(),
+                stream: *stream,
+                offset: *offset,
+                text: text.clone(),
+            },
+            out,
+        ),
+        DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        } => stamp.put::<spec::ShellEnded>(
+            &shell::Ended {
+                command_id: command_id.clone(),
+                is_error: *is_error,
+                exit_code: *exit_code,
+                signal: signal.clone(),
+                task_id: task_id.clone(),
+            },
+            out,
+        ),
+        DomainEvent::TaskStarted { task } => stamp.put::<spec::TaskStarted>(
+            &task::Started {
+                task: Task::clone(task),
+            },
+            out,
+        ),
+        DomainEvent::TaskUpdated { task } => stamp.put::<spec::TaskUpdated>(
+            &task::Updated {
+                task: Task::clone(task),
+            },
+            out,
+        ),
+        DomainEvent::TaskEnded { task, tail } => stamp.put::<spec::TaskEnded>(
+            &task::Ended {
+                task: Task::clone(task),
+                tail: tail.to_string(),
+            },
+            out,
+        ),
+        DomainEvent::CronChanged { change, job } => stamp.put::<spec::CronChanged>(
+            &cron::Changed {
+                change: *change,
+                job: CronJob::clone(job),
+            },
+            out,
+        ),
+        DomainEvent::CronFired { turn, fire } => stamp.put::<spec::CronFired>(
+            &cron::Fired {
+                turn_id: turn.clone(),
+                fire: CronFire::clone(fire),
+            },
+            out,
+        ),
+        DomainEvent::CronMissed { turn, count } => stamp.put::<spec::CronMissed>(
+            &cron::Missed {
+                turn_id: turn.clone(),
+                count: *count,
+            },
+            out,
+        ),
         DomainEvent::Warning { warning } => stamp.put::<spec::Warning>(warning, out),
     }
 }
@@ -468,6 +562,7 @@ fn content(part: &Part) -> Option<ContentPart> {
         Part::Image { mime, data } => Some(ContentPart::Image {
             data: data.to_string(),
             mime_type: mime.to_string(),
+            original: None,
         }),
         Part::Thinking(_) => None,
     }

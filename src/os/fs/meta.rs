@@ -189,16 +189,6 @@ pub fn read_link(path: &Path) -> Result<PathBuf, FsError> {
     fs::read_link(path).map_err(context("read link", path))
 }
 
-/// The first names that a directory gives, at most `n_max` of them, in no particular order: for guesses, which must not
-/// take longer where a directory is large.
-pub fn some_names(path: &Path, n_max: usize) -> Result<Vec<OsString>, FsError> {
-    let entries = fs::read_dir(path).map_err(context("list", path))?;
-    let names = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.file_name());
-    Ok(names.take(n_max).collect())
-}
-
 /// Lists a directory, sorted by name. A name that vanishes while listing is left out.
 pub fn list_dir(path: &Path) -> Result<Vec<DirEntry>, FsError> {
     let mut entries = Vec::new();

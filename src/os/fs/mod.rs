@@ -11,6 +11,7 @@ mod append;
 mod beneath;
 mod create;
 mod dir;
+mod dir_reader;
 mod disk;
 mod error;
 mod in_place;
@@ -27,11 +28,12 @@ pub use create::{
     sync_parent, write_private,
 };
 pub use dir::{Dir, MadeDirs, Spot, kind_of_real};
+pub use dir_reader::{DirReader, OpenedFile, is_gone};
 pub use disk::{Disk, Fault, FaultyDisk, Op, RealDisk, write_all};
 pub use error::{FsError, NotDirectory, NotRegular};
 pub use meta::{
     DirEntry, FileKind, FileStamp, is_executable, is_private, kind_of, list_dir, metadata,
-    read_link, real_path, some_names, stamp_of, symlink_metadata,
+    read_link, real_path, stamp_of, symlink_metadata,
 };
 pub use read::{open_read, open_real, read, read_if_present, read_prefix, read_to_string};
 pub use replace::{

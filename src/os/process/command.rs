@@ -33,6 +33,16 @@ pub enum Stderr {
     Inherited,
 }
 
+/// What becomes of processes that are left running in the child's group when it exits by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Survivors {
+    /// They are ended with it: TERM, a second, KILL.
+    #[default]
+    End,
+    /// They are followed, see [`super::Running::follow`].
+    Keep,
+}
+
 /// A program to run: everything about it is said here, nothing is inherited but limits and identity.
 #[derive(Debug, Clone)]
 pub struct Command {
@@ -43,6 +53,7 @@ pub struct Command {
     pub(super) mark: Option<String>,
     pub(super) stdin: Stdin,
     pub(super) stderr: Stderr,
+    pub(super) survivors: Survivors,
     pub(super) drop_grace: Duration,
 }
 
@@ -58,6 +69,7 @@ impl Command {
             mark: None,
             stdin: Stdin::default(),
             stderr: Stderr::default(),
+            survivors: Survivors::default(),
             drop_grace: DEFAULT_GRACE,
         }
     }
@@ -113,10 +125,37 @@ impl Command {
         self
     }
 
+    /// Chooses what becomes of what it leaves running.
+    #[must_use]
+    pub fn survivors(mut self, survivors: Survivors) -> Self {
+        self.survivors = survivors;
+        self
+    }
+
     /// The grace between TERM and KILL when the [`super::Running`] is dropped while the child runs (5 s at first).
     #[must_use]
     pub fn drop_grace(mut self, grace: Duration) -> Self {
         self.drop_grace = grace;
+        self
+    }
+
+    /// The program and its arguments.
+    pub fn line(&self) -> Vec<OsString> {
+        let program = self.program.clone().into_os_string();
+        std::iter::once(program)
+            .chain(self.args.iter().cloned())
+            .collect()
+    }
+
+    /// Another program in the same directory with the same environment.
+    #[must_use]
+    pub fn replaced_by(
+        mut self,
+        program: impl Into<PathBuf>,
+        args: impl IntoIterator<Item = OsString>,
+    ) -> Self {
+        self.program = program.into();
+        self.args = args.into_iter().collect();
         self
     }
 

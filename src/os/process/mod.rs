@@ -12,7 +12,8 @@
 //! - dropping the owner ends the child.
 //!
 //! The end of a child, in order: the leader exits, output is drained for at most [`DRAIN`], what is left of the group
-//! is ended, [`Exit`] is published. A stop goes TERM (and CONT), grace, KILL to the whole group and to descendants
+//! is ended, [`Exit`] is published. With [`Survivors::Keep`] it is followed instead until it has ended too, and a stop
+//! meanwhile is meant for it. A stop goes TERM (and CONT), grace, KILL to the whole group and to descendants
 //! that left it, whether or not the leader is gone already; then the same drain.
 //!
 //! Start with [`Command`], then [`Running`]; `supervise.rs` holds the sequences.
@@ -23,20 +24,25 @@ mod identity;
 mod member;
 mod orphans;
 mod output;
+mod recorded;
 mod registry;
 mod running;
 mod scanner;
+mod spared;
 mod state;
 mod supervise;
+mod survivors;
 mod table;
 mod watch;
 
-pub use command::{Command, SpawnError, Stderr, Stdin, TASK_MARK};
+pub use command::{Command, SpawnError, Stderr, Stdin, Survivors, TASK_MARK};
 pub use exit::{Exit, Status, signal_name};
 pub use identity::Identity;
 pub use output::{Chunk, Stream};
+pub use recorded::{Origin, RecordedGroup};
 pub use registry::Processes;
 pub use running::{Collected, Running, Stopper};
+pub use spared::{Spared, begin_session, own_start_ticks};
 pub use supervise::{DRAIN, SURVIVOR_GRACE};
 pub use watch::ExitWatch;
 

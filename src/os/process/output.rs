@@ -97,20 +97,17 @@ impl Outputs {
     pub(super) fn finish(&mut self) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for mut pipe in std::mem::take(&mut self.pipes) {
-            let mut n_left = rustix::io::ioctl_fionread(pipe.fd.get_ref()).unwrap_or(0) as usize;
-            while n_left > 0 {
-                match pipe.read() {
-                    Ok(bytes) if !bytes.is_empty() => {
-                        n_left = n_left.saturating_sub(bytes.len());
-                        chunks.push(Chunk {
-                            stream: pipe.stream,
-                            bytes,
-                        });
-                    }
-                    Ok(_) | Err(_) => break,
-                }
-            }
+            pipe.read_ready(&mut chunks);
             self.unwanted.push(pipe);
+        }
+        chunks
+    }
+
+    /// Reads what is in the pipes at this moment, and leaves them open.
+    pub(super) fn take_ready(&mut self) -> Vec<Chunk> {
+        let mut chunks = Vec::new();
+        for pipe in &mut self.pipes {
+            pipe.read_ready(&mut chunks);
         }
         chunks
     }
@@ -127,6 +124,23 @@ struct Pipe {
 impl Pipe {
     fn read(&mut self) -> io::Result<Bytes> {
         read_once(self.fd.get_ref(), &mut self.buffer)
+    }
+
+    /// Reads as much as there is when it begins.
+    fn read_ready(&mut self, chunks: &mut Vec<Chunk>) {
+        let mut n_left = rustix::io::ioctl_fionread(self.fd.get_ref()).unwrap_or(0) as usize;
+        while n_left > 0 {
+            match self.read() {
+                Ok(bytes) if !bytes.is_empty() => {
+                    n_left = n_left.saturating_sub(bytes.len());
+                    chunks.push(Chunk {
+                        stream: self.stream,
+                        bytes,
+                    });
+                }
+                Ok(_) | Err(_) => break,
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,7 @@ use super::output::{Outputs, Stream};
 use super::scanner::Scanner;
 use super::state::{Evidence, Proc};
 use super::supervise::supervise;
-use super::table::Snapshot;
+use super::table::{ProcessKey, Snapshot};
 use super::{Command, Running, SpawnError, Stderr, Stdin};
 use crate::os::blocking;
 use crate::os::nofile::OriginalLimit;
@@ -41,6 +41,8 @@ pub(super) struct Inner {
     /// Held for reading from the start of a child until it is registered, for writing while strangers are reaped.
     pub(super) gate: RwLock<()>,
     pub(super) adopts_orphans: AtomicBool,
+    /// Processes that outlive this one, see [`super::Spared`].
+    spared: Mutex<HashSet<ProcessKey>>,
     pub(super) scanner: Scanner,
     pub(super) tracker: TaskTracker,
     pub(super) dropped: CancellationToken,
@@ -57,6 +59,7 @@ impl Processes {
                 is_closed: AtomicBool::new(false),
                 gate: RwLock::new(()),
                 adopts_orphans: AtomicBool::new(false),
+                spared: Mutex::default(),
                 scanner: Scanner::default(),
                 tracker: TaskTracker::new(),
                 dropped: CancellationToken::new(),
@@ -181,7 +184,7 @@ impl Inner {
             let pid = Pid::from_raw(child.id() as i32)
                 .ok_or_else(|| io::Error::other("the system gave a child no id"))?;
             self.restore_limit(pid);
-            let proc = Arc::new(Proc::new(pid, command.mark.clone()));
+            let proc = Arc::new(Proc::new(pid, command.mark.clone(), command.survivors));
             let serial = self.next_serial.fetch_add(1, Ordering::SeqCst);
             self.children().insert(serial, Arc::clone(&proc));
             let registry = Arc::clone(&self);
@@ -198,7 +201,7 @@ impl Inner {
     }
 
     #[cfg(target_os = "linux")]
-    fn restore_limit(&self, pid: Pid) {
+    pub(super) fn restore_limit(&self, pid: Pid) {
         if let Some(OriginalLimit(limit)) = &self.child_limit {
             // A child that has exited already needs none.
             let _ = rustix::process::prlimit(Some(pid), rustix::process::Resource::Nofile, *limit);
@@ -206,7 +209,7 @@ impl Inner {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn restore_limit(&self, _pid: Pid) {
+    pub(super) fn restore_limit(&self, _pid: Pid) {
         debug_assert!(self.child_limit.is_none());
     }
 
@@ -216,10 +219,10 @@ impl Inner {
 
     /// Ends the processes that `find` picks from each new look at the table, until it finds none or KILL has had its
     /// time.
-    async fn end_found(
+    pub(super) async fn end_found(
         &self,
         kill_at: Instant,
-        find: impl Fn(&Snapshot) -> Vec<super::table::ProcessKey>,
+        find: impl Fn(&Snapshot) -> Vec<ProcessKey>,
     ) -> usize {
         const ROUND: Duration = Duration::from_millis(50);
         const AFTER_KILL: Duration = Duration::from_millis(200);
@@ -228,7 +231,9 @@ impl Inner {
         let mut n_found = 0;
         loop {
             let snapshot = self.scanner.snapshot().await;
-            let added = members.update(&find(&snapshot));
+            let mut found = find(&snapshot);
+            self.leave_spared(&snapshot, &mut found);
+            let added = members.update(&found);
             n_found += added.len();
             let now = Instant::now();
             if members.is_empty() || now >= give_up {
@@ -247,6 +252,23 @@ impl Inner {
         }
     }
 
+    pub(super) fn spared(&self) -> MutexGuard<'_, HashSet<ProcessKey>> {
+        self.spared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes those that are spared, and their descendants, out of what was found.
+    fn leave_spared(&self, snapshot: &Snapshot, found: &mut Vec<ProcessKey>) {
+        let spared = self.spared();
+        if spared.is_empty() || found.is_empty() {
+            return;
+        }
+        let trees: HashSet<ProcessKey> = snapshot
+            .trees(|entry| spared.contains(&entry.key))
+            .into_iter()
+            .collect();
+        found.retain(|key| !trees.contains(key));
+    }
+
     fn kill_now(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         for child in self.children().values() {
@@ -254,7 +276,10 @@ impl Inner {
         }
         if self.adopts_orphans.load(Ordering::SeqCst) {
             let own = std::process::id() as i32;
-            for key in Snapshot::take().trees(|entry| entry.parent == own) {
+            let snapshot = Snapshot::take();
+            let mut found = snapshot.trees(|entry| entry.parent == own);
+            self.leave_spared(&snapshot, &mut found);
+            for key in found {
                 kill_exactly(key);
             }
         }

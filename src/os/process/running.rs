@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::output::{Chunk, Outputs, Stream};
 use super::state::{Phase, Proc};
-use super::{Exit, Status};
+use super::{Exit, Status, Survivors};
 
 /// A child and its output. Dropping it while the child runs stops the child and all its descendants.
 ///
@@ -22,6 +22,9 @@ pub struct Running {
     outputs: Outputs,
     /// Read when the drain was over, not given out yet.
     last_chunks: VecDeque<Chunk>,
+    /// Set when the drain is over and outputs are held open by what was left running.
+    is_paused: bool,
+    is_following: bool,
     read_error: Option<io::Error>,
     stdin: Option<pipe::Sender>,
     drop_grace: Duration,
@@ -66,6 +69,8 @@ impl Running {
             proc,
             outputs,
             last_chunks: VecDeque::new(),
+            is_paused: false,
+            is_following: false,
             read_error: None,
             stdin,
             drop_grace,
@@ -75,6 +80,12 @@ impl Running {
     /// The child's process id, which is its group's too.
     pub fn pid(&self) -> u32 {
         self.proc.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// When the child started, in clock ticks since boot: with its id this names it for ever. `None` where the system
+    /// does not say.
+    pub fn start_ticks(&self) -> Option<u64> {
+        self.proc.start_ticks
     }
 
     /// The writing end of a piped standard input; drop it for end of file.
@@ -106,16 +117,28 @@ impl Running {
                 self.proc.drained.cancel();
                 return None;
             }
-            let until = match *self.phase.borrow_and_update() {
+            if self.is_paused {
+                return None;
+            }
+            let phase = *self.phase.borrow_and_update();
+            let until = match phase {
                 Phase::Running => None,
                 Phase::Draining { until } => Some(until),
-                Phase::Settled(_) => Some(Instant::now()),
+                Phase::LeftRunning(_) if self.is_following => None,
+                Phase::LeftRunning(_) | Phase::Settled(_) => Some(Instant::now()),
             };
+            let is_over =
+                matches!(phase, Phase::Settled(_)) || self.proc.survivors == Survivors::End;
             tokio::select! {
                 // The deadline comes first: output without end must not push it aside.
                 biased;
                 () = at(until) => {
-                    let chunks = self.outputs.finish();
+                    let chunks = if is_over {
+                        self.outputs.finish()
+                    } else {
+                        self.is_paused = true;
+                        self.outputs.take_ready()
+                    };
                     self.last_chunks.extend(chunks);
                 }
                 item = self.outputs.next() => match item {
@@ -131,6 +154,26 @@ impl Running {
                 },
             }
         }
+    }
+
+    /// Waits until the child has exited and what it left running is known. With [`Survivors::Keep`] the exit may say
+    /// that something was left: then [`Self::follow`] goes on with that. Call it when [`Self::next_output`] gave `None`.
+    ///
+    /// # Cancel safety
+    /// Can be dropped and called again.
+    pub async fn exited(&self) -> Exit {
+        if self.is_following {
+            self.proc.settled().await
+        } else {
+            self.proc.left().await
+        }
+    }
+
+    /// Turns to what the child left running: its output is given out from now on, [`Self::exited`] waits for its end,
+    /// and a stop is meant for it.
+    pub fn follow(&mut self) {
+        self.is_following = true;
+        self.is_paused = false;
     }
 
     /// The first error of reading output, if there was one. What came before it was given out.
@@ -189,7 +232,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.proc.drained.cancel();
-        if self.proc.kill_at().is_none() && *self.phase.borrow() == Phase::Running {
+        let phase = *self.phase.borrow();
+        let goes_on = matches!(phase, Phase::Running | Phase::LeftRunning(_));
+        if self.proc.kill_at().is_none() && goes_on {
             self.proc.request_stop(self.drop_grace);
         }
     }

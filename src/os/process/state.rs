@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, ExitWatch, Status};
+use super::{Exit, ExitWatch, Status, Survivors};
 
 /// How far a child is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(super) enum Phase {
     Running,
     /// The leader is gone; output is taken until this moment at the latest.
     Draining { until: Instant },
+    /// The leader is gone and what it left running is followed.
+    LeftRunning(Exit),
     /// It is over.
     Settled(Exit),
 }
@@ -40,6 +42,9 @@ pub(super) struct Proc {
     /// The leader's id, which is the group's too.
     pub(super) pid: Pid,
     pub(super) mark: Option<String>,
+    pub(super) survivors: Survivors,
+    /// When it started, in clock ticks since boot.
+    pub(super) start_ticks: Option<u64>,
     pub(super) phase: watch::Sender<Phase>,
     /// When the group is to be killed at the latest; `None` until a stop is asked for.
     pub(super) kill_at: watch::Sender<Option<Instant>>,
@@ -58,10 +63,12 @@ enum Leader {
 
 impl Proc {
     /// A child just started. Must be called inside a runtime.
-    pub(super) fn new(pid: Pid, mark: Option<String>) -> Self {
+    pub(super) fn new(pid: Pid, mark: Option<String>, survivors: Survivors) -> Self {
         Self {
             pid,
             mark,
+            survivors,
+            start_ticks: super::table::start_of(pid.as_raw_nonzero().get()),
             phase: watch::Sender::new(Phase::Running),
             kill_at: watch::Sender::new(None),
             drained: CancellationToken::new(),
@@ -163,9 +170,27 @@ impl Proc {
 
     /// Waits until everything about the child is over.
     pub(super) async fn settled(&self) -> Exit {
+        self.reached(|phase| match phase {
+            Phase::Settled(exit) => Some(exit),
+            Phase::Running | Phase::Draining { .. } | Phase::LeftRunning(_) => None,
+        })
+        .await
+    }
+
+    /// Waits until the leader is gone and either everything is over or what it left running is followed.
+    pub(super) async fn left(&self) -> Exit {
+        self.reached(|phase| match phase {
+            Phase::Settled(exit) | Phase::LeftRunning(exit) => Some(exit),
+            Phase::Running | Phase::Draining { .. } => None,
+        })
+        .await
+    }
+
+    async fn reached(&self, wanted: impl Fn(Phase) -> Option<Exit>) -> Exit {
         let mut phase = self.phase.subscribe();
         loop {
-            if let Phase::Settled(exit) = *phase.borrow_and_update() {
+            let now = *phase.borrow_and_update();
+            if let Some(exit) = wanted(now) {
                 return exit;
             }
             if phase.changed().await.is_err() {

@@ -10,8 +10,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::member::Members;
 use super::scanner::Scanner;
 use super::state::{Evidence, Phase, Proc};
+use super::survivors::{end_survivors, follow, left_running};
 use super::table::{ProcessKey, Snapshot, walk_tree};
-use super::{Exit, Status};
+use super::{Exit, Status, Survivors};
 
 /// How long output is taken after the end of a child, in all: what is written later is nobody's.
 pub const DRAIN: Duration = Duration::from_millis(250);
@@ -20,16 +21,16 @@ pub const DRAIN: Duration = Duration::from_millis(250);
 pub const SURVIVOR_GRACE: Duration = Duration::from_secs(1);
 
 /// How long processes may take to vanish after KILL. One stuck in the kernel may never do so.
-const AFTER_KILL: Duration = Duration::from_millis(200);
+pub(super) const AFTER_KILL: Duration = Duration::from_millis(200);
 
 /// Pause between rounds of KILL, for descendants that appeared meanwhile.
-const KILL_ROUND: Duration = Duration::from_millis(50);
+pub(super) const KILL_ROUND: Duration = Duration::from_millis(50);
 
 /// Watches one child from its start until nothing of it is left. `done` is called before the last zombie is waited
 /// for, once the exit was published.
 pub(super) async fn supervise(proc: Arc<Proc>, scanner: Scanner, done: impl FnOnce()) {
     let mut kill_at = proc.kill_at.subscribe();
-    let stopped = tokio::select! {
+    let mut stopped = tokio::select! {
         biased;
         _ = first_deadline(&mut kill_at) => true,
         () = proc.exited() => false,
@@ -48,8 +49,25 @@ pub(super) async fn supervise(proc: Arc<Proc>, scanner: Scanner, done: impl FnOn
         if proc.kill_at().is_some() {
             end_tree(&proc, &scanner).await;
         }
-        proc.reap();
-        end_survivors(&proc, &scanner).await
+        let status = proc.reap();
+        match proc.survivors {
+            Survivors::End => end_survivors(&proc, &scanner).await,
+            Survivors::Keep => {
+                // Whoever still holds an output may have left the group.
+                let may_be_outside = !proc.drained.is_cancelled();
+                let left = left_running(&proc, &scanner, may_be_outside).await;
+                let n_left = left.len();
+                if n_left > 0 {
+                    proc.phase.send_replace(Phase::LeftRunning(Exit {
+                        status: status.unwrap_or(Status::Unknown),
+                        stopped,
+                        left_running: n_left,
+                    }));
+                    stopped = follow(&proc, &scanner, left).await;
+                }
+                n_left
+            }
+        }
     };
     let status = proc.reap();
     proc.reap_members();
@@ -147,7 +165,7 @@ async fn kill_tree(proc: &Proc, scanner: &Scanner, members: &mut Members) {
 }
 
 /// What belongs to a child: its group, whoever bears its mark, whoever was known to belong, and all their descendants.
-fn tree_of(proc: &Proc, snapshot: &Snapshot, known: &Members) -> Vec<ProcessKey> {
+pub(super) fn tree_of(proc: &Proc, snapshot: &Snapshot, known: &Members) -> Vec<ProcessKey> {
     let leader = proc.pid.as_raw_nonzero().get();
     snapshot.trees(|entry| {
         let is_marked = || match &proc.mark {
@@ -163,71 +181,8 @@ async fn ended(proc: &Proc, members: &Members) {
     members.all_ended().await;
 }
 
-/// Ends what a child that exited by itself left in its group; tells how many processes that were. The leader's
-/// status was taken, so each signal follows a look that found a live member.
-async fn end_survivors(proc: &Proc, scanner: &Scanner) -> usize {
-    proc.reap_members();
-    if !proc.group_exists() {
-        return 0;
-    }
-    let group = proc.pid.as_raw_nonzero().get();
-    let start = Instant::now();
-    let kill_at = proc
-        .kill_at()
-        .unwrap_or(start + SURVIVOR_GRACE)
-        .min(start + SURVIVOR_GRACE);
-    let give_up = kill_at.max(start) + AFTER_KILL;
-    let mut members = Members::default();
-    let mut n_left = None;
-    let mut was_asked = false;
-    loop {
-        let snapshot = scanner.snapshot().await;
-        if !snapshot.is_supported {
-            return end_unseen(proc, kill_at).await;
-        }
-        let keys = snapshot.group(group);
-        if keys.iter().any(|key| key.pid == group) {
-            // The group emptied and its id went to a new process.
-            return n_left.unwrap_or(0);
-        }
-        members.update(&keys);
-        let n_left = *n_left.get_or_insert(keys.len());
-        let now = Instant::now();
-        if members.is_empty() || now >= give_up {
-            return n_left;
-        }
-        let until = if now >= kill_at {
-            proc.signal_group(Signal::KILL, Evidence::MemberSeen);
-            now + KILL_ROUND
-        } else {
-            if !was_asked {
-                proc.signal_group(Signal::TERM, Evidence::MemberSeen);
-                proc.signal_group(Signal::CONT, Evidence::MemberSeen);
-                was_asked = true;
-            }
-            kill_at
-        };
-        // Either way the next look decides.
-        drop(tokio::time::timeout_at(until, members.all_ended()).await);
-        proc.reap_members();
-    }
-}
-
-/// The same where members cannot be listed: a group that exists keeps its id.
-async fn end_unseen(proc: &Proc, kill_at: Instant) -> usize {
-    proc.signal_group(Signal::TERM, Evidence::MemberSeen);
-    proc.signal_group(Signal::CONT, Evidence::MemberSeen);
-    while proc.group_exists() && Instant::now() < kill_at {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    if proc.group_exists() {
-        proc.signal_group(Signal::KILL, Evidence::MemberSeen);
-    }
-    1
-}
-
 /// Waits until a stop is asked for.
-async fn first_deadline(kill_at: &mut watch::Receiver<Option<Instant>>) -> Instant {
+pub(super) async fn first_deadline(kill_at: &mut watch::Receiver<Option<Instant>>) -> Instant {
     loop {
         if let Some(at) = *kill_at.borrow_and_update() {
             return at;
@@ -239,7 +194,7 @@ async fn first_deadline(kill_at: &mut watch::Receiver<Option<Instant>>) -> Insta
 }
 
 /// Waits until the moment to kill, which may be brought forward meanwhile.
-async fn deadline(kill_at: &mut watch::Receiver<Option<Instant>>) {
+pub(super) async fn deadline(kill_at: &mut watch::Receiver<Option<Instant>>) {
     loop {
         let at = first_deadline(kill_at).await;
         tokio::select! {

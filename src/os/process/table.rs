@@ -20,6 +20,8 @@ pub(super) struct Entry {
     pub(super) key: ProcessKey,
     pub(super) parent: i32,
     pub(super) group: i32,
+    /// The session of the system that it belongs to.
+    pub(super) session: i32,
     /// Its environment block, kept only when it holds a task mark.
     marked_env: Option<Vec<u8>>,
 }
@@ -71,6 +73,11 @@ impl Snapshot {
     /// The live members of a group.
     pub(super) fn group(&self, group: i32) -> Vec<ProcessKey> {
         self.select(|entry| entry.group == group)
+    }
+
+    /// A process seen in this snapshot.
+    pub(super) fn entry(&self, pid: i32) -> Option<&Entry> {
+        self.entries.get(&pid)
     }
 
     /// Processes for which `belongs` holds, and all their descendants; never this process itself.
@@ -179,12 +186,14 @@ fn read_stat(pid: i32) -> Option<(u8, Entry)> {
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
     // `starttime` is field 22 of the line, the state field 3.
-    let start = fields.nth(22 - 3 - 3)?.parse().ok()?;
+    let start = fields.nth(22 - 3 - 4)?.parse().ok()?;
     let entry = Entry {
         key: ProcessKey { pid, start },
         parent,
         group,
+        session,
         marked_env: None,
     };
     Some((state, entry))
@@ -216,6 +225,29 @@ fn fields_after_name(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
 pub(super) fn live(pid: i32) -> Option<ProcessKey> {
     let (state, entry) = read_stat(pid)?;
     (!is_dead(state)).then_some(entry.key)
+}
+
+/// Whether a process has this value in its environment.
+#[cfg(target_os = "linux")]
+pub(super) fn bears(pid: i32, name: &str, value: &str) -> bool {
+    let env = read_env(pid).unwrap_or_default();
+    value_in_block(&env, OsStr::new(name)).is_some_and(|found| found == value.as_bytes())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn bears(_pid: i32, _name: &str, _value: &str) -> bool {
+    false
+}
+
+/// When a process started, in clock ticks since boot. A zombie counts.
+#[cfg(target_os = "linux")]
+pub(super) fn start_of(pid: i32) -> Option<u64> {
+    read_stat(pid).map(|(_, entry)| entry.key.start)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn start_of(_pid: i32) -> Option<u64> {
+    None
 }
 
 /// Whether the process with this id is still the one meant. A zombie counts.
@@ -312,6 +344,7 @@ mod tests {
             key: ProcessKey { pid, start: 0 },
             parent,
             group: 0,
+            session: 0,
             marked_env: None,
         };
         let entries = [(10, 2), (11, 10), (12, 11), (13, 2), (14, 13)];
@@ -337,6 +370,7 @@ mod tests {
             key: ProcessKey { pid: 1, start: 0 },
             parent: 0,
             group: 0,
+            session: 0,
             marked_env: Some(b"AA=1\0A=2=3\0B".to_vec()),
         };
         for (name, value, expected) in [

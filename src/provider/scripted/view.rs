@@ -101,7 +101,7 @@ impl View<'_> {
             .rev()
             .find_map(|message| match &**message {
                 Message::User {
-                    origin: MessageOrigin::User | MessageOrigin::Notice,
+                    origin: MessageOrigin::User | MessageOrigin::Notice | MessageOrigin::Shell,
                     ..
                 } => Some(Role::User),
                 Message::User {

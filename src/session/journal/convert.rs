@@ -1,7 +1,11 @@
 //! Between the facts in memory and the records on disk. Both directions are total: a new fact does not compile until
 //! the journal has answered for it.
 
+use serde_json::Value;
+
+use super::job::{job_value, read_job};
 use super::record::{Record, RecordKey, RecordPart};
+use crate::kernel::cron::CronOp;
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
 use crate::kernel::message::{Part, Thinking};
 use crate::kernel::rule::Grant;
@@ -38,7 +42,9 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
         | DomainEvent::MessageDelta { .. }
         | DomainEvent::ThinkingDelta { .. }
         | DomainEvent::ToolDelta { .. }
-        | DomainEvent::ToolProgress { .. } => return None,
+        | DomainEvent::ToolProgress { .. }
+        | DomainEvent::ShellOutput { .. }
+        | DomainEvent::TaskUpdated { .. } => return None,
         DomainEvent::SessionUpdated { changed } => Record::SessionUpdated { changed },
         DomainEvent::SessionClosed => Record::SessionClosed,
         DomainEvent::TurnQueued { turn, input } => Record::TurnQueued { turn, input },
@@ -156,6 +162,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             display,
             duration_ms,
             truncated,
+            told,
         } => {
             let output = output.into_iter().map(record_part).collect();
             Record::ToolCompleted {
@@ -167,6 +174,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
                 display,
                 duration_ms,
                 truncated,
+                told: told.into_iter().map(record_key).collect(),
             }
         }
         DomainEvent::ApprovalRequested { request } => Record::ApprovalRequested {
@@ -190,6 +198,31 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             Record::QuestionResolved { question, outcome }
         }
         DomainEvent::TodoUpdated { todos } => Record::TodoUpdated { todos },
+        DomainEvent::ShellStarted {
+            command_id,
+            command,
+        } => Record::ShellStarted {
+            command_id,
+            command,
+        },
+        DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        } => Record::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        },
+        DomainEvent::TaskStarted { task } => Record::TaskStarted { task },
+        DomainEvent::TaskEnded { task, tail } => Record::TaskEnded { task, tail },
+        DomainEvent::CronChanged { change, job } => Record::CronChanged { change, job },
+        DomainEvent::CronFired { turn, fire } => Record::CronFired { turn, fire },
+        DomainEvent::CronMissed { turn, count } => Record::CronMissed { turn, count },
         DomainEvent::Warning { warning } => Record::Warning { warning },
     })
 }
@@ -208,7 +241,48 @@ pub fn state_record(state: StateRecord) -> Record {
             usage,
             context_tokens,
         },
+        StateRecord::Shell { input, output } => Record::Shell { input, output },
+        StateRecord::Cron(op) => cron_record(op),
         StateRecord::ModelState { key, value } => Record::ModelState { key, value },
+    }
+}
+
+fn cron_record(op: CronOp) -> Record {
+    match op {
+        CronOp::Added(job) => Record::CronAdded {
+            job: job_value(*job),
+        },
+        CronOp::Deleted { id } => Record::CronDeleted { job: id },
+        CronOp::Paused { id, reason } => Record::CronPaused { job: id, reason },
+        CronOp::Resumed { id } => Record::CronResumed { job: id },
+        CronOp::Renewed { id } => Record::CronRenewed { job: id },
+        CronOp::Snapshot { jobs, aside } => Record::CronSnapshot {
+            jobs: jobs.into_iter().map(job_value).collect(),
+            aside: aside.into_iter().map(|aside| aside.value).collect(),
+        },
+        CronOp::Unreadable(aside) => Record::CronAdded { job: aside.value },
+    }
+}
+
+fn added(job: Value) -> CronOp {
+    match read_job(job) {
+        Ok(job) => CronOp::Added(Box::new(job)),
+        Err(aside) => CronOp::Unreadable(aside),
+    }
+}
+
+/// What was kept aside is read again: a newer version may understand it.
+fn snapshot(jobs: Vec<Value>, aside: Vec<Value>) -> CronOp {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for value in jobs.into_iter().chain(aside) {
+        match read_job(value) {
+            Ok(job) => good.push(job),
+            Err(aside) => bad.push(aside),
+        }
+    }
+    CronOp::Snapshot {
+        jobs: good,
+        aside: bad,
     }
 }
 
@@ -231,8 +305,27 @@ pub fn fact(record: Record) -> Fact {
                 context_tokens,
             });
         }
+        Record::Shell { input, output } => {
+            return Fact::State(StateRecord::Shell { input, output });
+        }
         Record::ModelState { key, value } => {
             return Fact::State(StateRecord::ModelState { key, value });
+        }
+        Record::CronAdded { job } => return Fact::State(StateRecord::Cron(added(job))),
+        Record::CronDeleted { job } => {
+            return Fact::State(StateRecord::Cron(CronOp::Deleted { id: job }));
+        }
+        Record::CronPaused { job, reason } => {
+            return Fact::State(StateRecord::Cron(CronOp::Paused { id: job, reason }));
+        }
+        Record::CronResumed { job } => {
+            return Fact::State(StateRecord::Cron(CronOp::Resumed { id: job }));
+        }
+        Record::CronRenewed { job } => {
+            return Fact::State(StateRecord::Cron(CronOp::Renewed { id: job }));
+        }
+        Record::CronSnapshot { jobs, aside } => {
+            return Fact::State(StateRecord::Cron(snapshot(jobs, aside)));
         }
         Record::SessionUpdated { changed } => DomainEvent::SessionUpdated { changed },
         Record::SessionClosed => DomainEvent::SessionClosed,
@@ -351,6 +444,7 @@ pub fn fact(record: Record) -> Fact {
             display,
             duration_ms,
             truncated,
+            told,
         } => {
             let output = output.into_iter().map(part).collect();
             DomainEvent::ToolCompleted {
@@ -362,8 +456,31 @@ pub fn fact(record: Record) -> Fact {
                 display,
                 duration_ms,
                 truncated,
+                told: told.into_iter().map(key).collect(),
             }
         }
+        Record::ShellStarted {
+            command_id,
+            command,
+        } => DomainEvent::ShellStarted {
+            command_id,
+            command,
+        },
+        Record::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        } => DomainEvent::ShellEnded {
+            command_id,
+            is_error,
+            exit_code,
+            signal,
+            task_id,
+        },
+        Record::TaskStarted { task } => DomainEvent::TaskStarted { task },
+        Record::TaskEnded { task, tail } => DomainEvent::TaskEnded { task, tail },
         Record::ApprovalRequested { request } => {
             DomainEvent::ApprovalRequested { request: *request }
         }
@@ -385,6 +502,9 @@ pub fn fact(record: Record) -> Fact {
             DomainEvent::QuestionResolved { question, outcome }
         }
         Record::TodoUpdated { todos } => DomainEvent::TodoUpdated { todos },
+        Record::CronChanged { change, job } => DomainEvent::CronChanged { change, job },
+        Record::CronFired { turn, fire } => DomainEvent::CronFired { turn, fire },
+        Record::CronMissed { turn, count } => DomainEvent::CronMissed { turn, count },
         Record::Warning { warning } => DomainEvent::Warning { warning },
     };
     Fact::Event(event)
@@ -397,10 +517,12 @@ fn record_key(key: WakeKey) -> RecordKey {
             job,
             ideal_at,
             fire,
+            is_last,
         } => RecordKey::Fire {
             job,
             ideal_at: ideal_at.0,
             fire,
+            is_last,
         },
     }
 }
@@ -412,10 +534,12 @@ fn key(key: RecordKey) -> WakeKey {
             job,
             ideal_at,
             fire,
+            is_last,
         } => WakeKey::Fire {
             job,
             ideal_at: Timestamp(ideal_at),
             fire,
+            is_last,
         },
     }
 }

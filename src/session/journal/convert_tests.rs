@@ -4,11 +4,13 @@ use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::{
     ApprovalOption, ApprovalReason, ApprovalRequest, AskResolution, OptionId,
 };
-use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::content::{ContentPart, ImageOriginal};
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob, PauseReason};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
 use longshore_protocol::value::session::{Mode, SessionPatch, Status, WaitingFor};
+use longshore_protocol::value::task::Task;
 use longshore_protocol::value::todo::{Todo, TodoStatus};
 use longshore_protocol::value::tool::{AccessInfo, Operation, ProgressStream};
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
@@ -16,7 +18,9 @@ use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, json};
 
 use super::convert::{Fact, event_record, fact, state_record};
+use super::job::read_job;
 use super::record::{Line, Record, VERSION};
+use crate::kernel::cron::{AsideJob, CronOp, StoredJob};
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
 use crate::kernel::message::{Part, Thinking};
 use crate::kernel::rule::Grant;
@@ -31,6 +35,20 @@ fn input() -> Vec<ContentPart> {
         ContentPart::Image {
             data: "AAAA".into(),
             mime_type: "image/png".into(),
+            original: None,
+        },
+        ContentPart::Image {
+            data: "AAAA".into(),
+            mime_type: "image/png".into(),
+            original: Some(Box::new(ImageOriginal {
+                mime_type: "image/webp".into(),
+                width: 9,
+                height: 8,
+                bytes: 7,
+                shown_width: 6,
+                shown_height: 5,
+                path: Some("/p".into()),
+            })),
         },
         ContentPart::Resource {
             uri: "u".into(),
@@ -147,6 +165,7 @@ fn durable() -> Vec<DomainEvent> {
                 job: "0badcafe".into(),
                 ideal_at: Timestamp(-1),
                 fire: "f1".into(),
+                is_last: true,
             }],
         },
         DomainEvent::TurnSteered {
@@ -207,6 +226,30 @@ fn durable() -> Vec<DomainEvent> {
             signature: Some("sig".into()),
             partial: false,
         },
+        DomainEvent::ShellStarted {
+            command_id: "c1".into(),
+            command: "ls".into(),
+        },
+        DomainEvent::ShellEnded {
+            command_id: "c1".into(),
+            is_error: true,
+            exit_code: Some(3),
+            signal: Some("SIGTERM".into()),
+            task_id: Some("bash-01234567".into()),
+        },
+        DomainEvent::TaskStarted {
+            task: Arc::new(Task::begun("bash-01234567".into())),
+        },
+        DomainEvent::TaskEnded {
+            task: Arc::new(Task {
+                status: longshore_protocol::value::task::Status::Killed,
+                exit_code: Some(-1),
+                log_gap_bytes: 1,
+                suppressed: true,
+                ..Task::begun("bash-01234567".into())
+            }),
+            tail: "out".into(),
+        },
         DomainEvent::ToolStarted {
             turn: "t1".into(),
             call: "call_1".into(),
@@ -244,6 +287,7 @@ fn durable() -> Vec<DomainEvent> {
             }),
             duration_ms: 7,
             truncated: true,
+            told: vec![],
         },
         DomainEvent::ApprovalRequested { request: approval },
         DomainEvent::ApprovalResolved {
@@ -262,6 +306,29 @@ fn durable() -> Vec<DomainEvent> {
                 title: "t".into(),
                 status: TodoStatus::Pending,
             }],
+        },
+        DomainEvent::CronChanged {
+            change: CronChange::Paused,
+            job: Box::new(wire_job()),
+        },
+        DomainEvent::CronFired {
+            turn: "t1".into(),
+            fire: Box::new(CronFire {
+                job_id: "0badcafe".into(),
+                fire_id: "f1".into(),
+                cron: "0 9 * * *".into(),
+                prompt: "p".into(),
+                recurring: true,
+                coalesced_count: 3,
+                stale: true,
+                missed: true,
+                ideal_at: Some("2026-01-01T09:00:00.000+00:00".into()),
+                fired_at: "2026-01-01T09:00:00.000+00:00".into(),
+            }),
+        },
+        DomainEvent::CronMissed {
+            turn: "t1".into(),
+            count: 2,
         },
         DomainEvent::Warning {
             warning: Warning {
@@ -295,11 +362,70 @@ fn states() -> Vec<StateRecord> {
             },
             context_tokens: 9,
         },
+        StateRecord::Shell {
+            input: "a".into(),
+            output: "b".into(),
+        },
         StateRecord::ModelState {
             key: "m".into(),
             value: json!({"turn": 3}),
         },
+        StateRecord::Cron(CronOp::Added(Box::new(job()))),
+        StateRecord::Cron(CronOp::Deleted { id: job().id }),
+        StateRecord::Cron(CronOp::Paused {
+            id: job().id,
+            reason: PauseReason::Unattended,
+        }),
+        StateRecord::Cron(CronOp::Resumed { id: job().id }),
+        StateRecord::Cron(CronOp::Renewed { id: job().id }),
+        StateRecord::Cron(CronOp::Unreadable(aside())),
+        StateRecord::Cron(CronOp::Snapshot {
+            jobs: vec![job()],
+            aside: vec![aside()],
+        }),
     ]
+}
+
+fn job() -> StoredJob {
+    StoredJob {
+        id: "0badcafe".into(),
+        cron: "0 9 * * *".into(),
+        prompt: "p".into(),
+        recurring: true,
+        timezone: "UTC".into(),
+        created_at: Timestamp(1),
+        renewed_at: None,
+        cursor: Some(Timestamp(2)),
+        fired_at: None,
+        fires: 3,
+        unattended_fires: 0,
+        usage: Usage::default(),
+        paused: Some(PauseReason::Host),
+    }
+}
+
+fn wire_job() -> CronJob {
+    CronJob {
+        job_id: "0badcafe".into(),
+        cron: "0 9 * * *".into(),
+        schedule: "09:00 every day".into(),
+        prompt: "p".into(),
+        recurring: true,
+        timezone: "UTC".into(),
+        created_at: "2026-01-01T09:00:00.000Z".into(),
+        renewed_at: None,
+        next_fire_at: None,
+        last_fire_at: None,
+        fires: 1,
+        usage: Usage::default(),
+        paused: Some(PauseReason::Host),
+        stale: true,
+        error: None,
+    }
+}
+
+fn aside() -> AsideJob {
+    read_job(json!({"id": 5})).unwrap_err()
 }
 
 /// Through the bytes of a line.
@@ -333,6 +459,15 @@ fn every_fact_comes_back_as_it_was() {
 fn live_events_are_not_kept() {
     let text = String::new;
     for event in [
+        DomainEvent::ShellOutput {
+            command_id: "c1".into(),
+            stream: ProgressStream::Stdout,
+            offset: 0,
+            text: text(),
+        },
+        DomainEvent::TaskUpdated {
+            task: Arc::new(Task::begun("bash-01234567".into())),
+        },
         DomainEvent::SessionStatus {
             status: Status::Idle,
             waiting: WaitingFor::default(),

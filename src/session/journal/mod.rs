@@ -8,6 +8,7 @@ pub mod blobs;
 pub mod convert;
 #[cfg(test)]
 mod convert_tests;
+mod job;
 pub mod read;
 pub mod record;
 pub mod write;

@@ -6,13 +6,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use longshore_protocol::id::{AgentId, ApprovalId, ItemId, QuestionId, TaskId, ToolCallId, TurnId};
+use longshore_protocol::id::{
+    AgentId, ApprovalId, CommandId, ItemId, JobId, QuestionId, TaskId, ToolCallId, TurnId,
+};
 use longshore_protocol::value::approval::{ApprovalRequest, AskResolution, OptionId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::cron::{CronChange, CronFire, CronJob, PauseReason};
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::question::QuestionRequest;
 use longshore_protocol::value::session::{Session, SessionPatch};
+use longshore_protocol::value::task::Task;
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::AccessInfo;
 use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
@@ -58,6 +62,8 @@ pub enum Record {
     Granted { rule: String, cwd: Option<PathBuf> },
     /// State: a model request was answered.
     Spent { usage: Usage, context_tokens: u64 },
+    /// State: the user's own command entered the model's context.
+    Shell { input: Arc<str>, output: Arc<str> },
     /// State: a model client keeps something.
     ModelState { key: String, value: Value },
     /// Event.
@@ -159,7 +165,29 @@ pub enum Record {
         duration_ms: u64,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        told: Vec<RecordKey>,
     },
+    /// Event.
+    ShellStarted {
+        command_id: CommandId,
+        command: Arc<str>,
+    },
+    /// Event.
+    ShellEnded {
+        command_id: CommandId,
+        is_error: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
+    },
+    /// Event.
+    TaskStarted { task: Arc<Task> },
+    /// Event.
+    TaskEnded { task: Arc<Task>, tail: Arc<str> },
     /// Event.
     ApprovalRequested { request: Box<ApprovalRequest> },
     /// Event.
@@ -180,6 +208,31 @@ pub enum Record {
     },
     /// Event.
     TodoUpdated { todos: Vec<Todo> },
+    /// State: a cron job is new. As a value, so that one that can't be read is kept aside; see `job`.
+    CronAdded { job: Value },
+    /// State: a cron job is gone.
+    CronDeleted { job: JobId },
+    /// State: a cron job does not fire for now.
+    CronPaused { job: JobId, reason: PauseReason },
+    /// State: a paused cron job fires again.
+    CronResumed { job: JobId },
+    /// State: a cron job's age counts anew.
+    CronRenewed { job: JobId },
+    /// State: all cron jobs as they are.
+    CronSnapshot {
+        jobs: Vec<Value>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        aside: Vec<Value>,
+    },
+    /// Event.
+    CronChanged {
+        change: CronChange,
+        job: Box<CronJob>,
+    },
+    /// Event.
+    CronFired { turn: TurnId, fire: Box<CronFire> },
+    /// Event.
+    CronMissed { turn: TurnId, count: u32 },
     /// Event.
     Warning { warning: Warning },
 }
@@ -192,9 +245,11 @@ pub enum RecordKey {
     Task { task: TaskId },
     /// A job fired; the time in milliseconds since 1970.
     Fire {
-        job: Arc<str>,
+        job: JobId,
         ideal_at: i64,
         fire: Arc<str>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_last: bool,
     },
 }
 

@@ -50,6 +50,7 @@ fn resolve(value: Value) -> Result<Call, String> {
         agent: "main".into(),
         workspace: Arc::new(Workspace::of_dir("/ws")),
         todos: Arc::default(),
+        host_files: None,
     };
     tool.resolve(value, &cx).map_err(|refusal| refusal.message)
 }

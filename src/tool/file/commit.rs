@@ -86,6 +86,31 @@ pub(super) async fn under_lock(
     .await
 }
 
+/// Whether the agent knows a file well enough for a change; tells whether the file has changed since it knew it.
+///
+/// # Errors
+/// It is to be read first, or again.
+pub(super) fn check_known(
+    deps: &FileDeps,
+    target: &Target,
+    change: Change,
+    known: Known,
+) -> Result<Told, Failed> {
+    let shown = &target.shown;
+    match freshness::judge(deps.must_be_fresh, change, known) {
+        Verdict::Go => Ok(Told::Nothing),
+        Verdict::GoAndTell => Ok(Told::Changed),
+        Verdict::ReadFirst => Err(Failed::new(format!(
+            "{shown} exists and has not been read in this conversation; nothing was written. Read it first, then change \
+             it."
+        ))),
+        Verdict::ReadAgain => Err(Failed::new(format!(
+            "{shown} was changed since you last read it, and the change could hit what you have not seen; nothing was \
+             written. Read it again, then change it."
+        ))),
+    }
+}
+
 /// Adds to the drawing of a change that was made what the bytes were before.
 pub(super) fn with_pre_image(mut outcome: Outcome, old: &[u8]) -> Outcome {
     if let Some(Display::Diff { old_sha256, .. }) = &mut outcome.display {
@@ -112,24 +137,9 @@ impl Commit {
         })
     }
 
-    /// Whether the agent knows the file well enough for a change; tells whether the file has changed since it knew it.
-    ///
-    /// # Errors
-    /// It is to be read first, or again.
+    /// See [`check_known`].
     pub(super) fn check_known(&self, change: Change, known: Known) -> Result<Told, Failed> {
-        let shown = &self.target.shown;
-        match freshness::judge(self.deps.must_be_fresh, change, known) {
-            Verdict::Go => Ok(Told::Nothing),
-            Verdict::GoAndTell => Ok(Told::Changed),
-            Verdict::ReadFirst => Err(Failed::new(format!(
-                "{shown} exists and has not been read in this conversation; nothing was written. Read it first, then \
-                 change it."
-            ))),
-            Verdict::ReadAgain => Err(Failed::new(format!(
-                "{shown} was changed since you last read it, and the change could hit what you have not seen; nothing \
-                 was written. Read it again, then change it."
-            ))),
-        }
+        check_known(&self.deps, &self.target, change, known)
     }
 
     /// Gives a file that was read new content, and remembers that the agent knows it.

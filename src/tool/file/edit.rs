@@ -1,5 +1,8 @@
 //! Edit: exact replacement in one file.
 
+#[path = "edit_held.rs"]
+mod held;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -9,8 +12,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::buffer::Buffers;
 use super::commit::{self, Commit, NotDone, Told};
-use super::freshness::Change;
+use super::freshness::{Change, Known};
 use super::splice::{self, Replacement, Spliced};
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
 use super::text::encoding::Encoding;
@@ -77,6 +81,7 @@ impl Tool for Edit {
         let job = Arc::new(EditJob {
             args,
             deps: self.deps.clone(),
+            buffers: Buffers::of(cx),
         });
         Ok(Call {
             accesses: vec![Access::read_write(&path)],
@@ -92,6 +97,7 @@ impl Tool for Edit {
 struct EditJob {
     args: EditArgs,
     deps: FileDeps,
+    buffers: Buffers,
 }
 
 impl EditJob {
@@ -99,30 +105,37 @@ impl EditJob {
         Box::new(move |accesses: Vec<RealAccess>| {
             async move {
                 let target = target::of_call(&accesses, &self.args.path)?;
-                blocking::run(move || Some(self.draw(&target))).await
+                if let Some(drawn) = self.draw_held(&target).await {
+                    return Some(drawn);
+                }
+                blocking::run(move || match read(&target) {
+                    Ok(content) => Some(self.draw(&target, &content.bytes)),
+                    Err(failed) => Some(failed.into()),
+                })
+                .await
             }
             .boxed()
         })
     }
 
     /// The change as it would be made now.
-    fn draw(&self, target: &Target) -> Display {
-        let drawn = read(target).and_then(|content| {
-            let spliced = self.splice(target, &content)?;
-            Ok(diff::of_edit(target.declared(), &spliced))
-        });
-        drawn.unwrap_or_else(|failed| Display::Error {
-            message: failed.message,
-            code: None,
-        })
+    fn draw(&self, target: &Target, before: &[u8]) -> Display {
+        match self.splice(target, before) {
+            Ok(spliced) => diff::of_edit(target.declared(), &spliced),
+            Err(failed) => failed.into(),
+        }
     }
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
-            let (deps, shown) = (self.deps.clone(), self.args.path.clone());
-            commit::under_lock(deps, shown, cx, move |commit| {
-                commit.restart_once(|| self.attempt(commit))
-            })
+            async move {
+                if let Some(outcome) = self.edit_held(&cx).await {
+                    return outcome;
+                }
+                let (deps, shown) = (self.deps.clone(), self.args.path.clone());
+                let job = move |commit: &Commit| commit.restart_once(|| self.attempt(commit));
+                commit::under_lock(deps, shown, cx, job).await
+            }
             .boxed()
         })
     }
@@ -132,19 +145,23 @@ impl EditJob {
         let target = &commit.target;
         let content = read(target)?;
         let known = target.known(&self.deps.freshness, &content);
-        let change = if self.args.replace_all {
-            Change::EveryPlace
-        } else {
-            Change::OnePlace
-        };
-        let told = commit.check_known(change, known)?;
-        let spliced = self.splice(target, &content)?;
+        let told = self.check_known(target, known)?;
+        let spliced = self.splice(target, &content.bytes)?;
         commit.replace(&content, &spliced.bytes)?;
         let outcome = outcome(target, &spliced, told);
         Ok(commit::with_pre_image(outcome, &content.bytes))
     }
 
-    fn splice<'c>(&self, target: &Target, content: &'c Content) -> Result<Spliced<'c>, Failed> {
+    fn check_known(&self, target: &Target, known: Known) -> Result<Told, Failed> {
+        let change = if self.args.replace_all {
+            Change::EveryPlace
+        } else {
+            Change::OnePlace
+        };
+        commit::check_known(&self.deps, target, change, known)
+    }
+
+    fn splice<'c>(&self, target: &Target, before: &'c [u8]) -> Result<Spliced<'c>, Failed> {
         let EditArgs {
             old_string: old,
             new_string: new,
@@ -152,7 +169,7 @@ impl EditJob {
             ..
         } = &self.args;
         splice::splice(
-            &content.bytes,
+            before,
             Replacement {
                 old,
                 new,

@@ -20,7 +20,8 @@ pub struct Freshness {
 
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    stamp: FileStamp,
+    /// Absent for a text that was not on the disk when it was seen.
+    stamp: Option<FileStamp>,
     /// Absent for files too large to be hashed: then a new stamp is a change.
     hash: Option<u64>,
 }
@@ -92,7 +93,7 @@ impl Freshness {
             .copied();
         match seen {
             None => Known::Never,
-            Some(seen) if seen.stamp == stamp => Known::Same,
+            Some(seen) if seen.stamp == Some(stamp) => Known::Same,
             Some(seen) => match (seen.hash, hash()) {
                 (Some(before), Some(now)) if before == now => Known::Same,
                 _ => Known::Changed,
@@ -100,9 +101,32 @@ impl Freshness {
         }
     }
 
+    /// Compares a text that a host holds, by its hash, with what was seen of the file.
+    pub(super) fn compare_text(&self, real: &Path, hash: u64) -> Known {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.get(real) {
+            None => Known::Never,
+            Some(seen) if seen.hash == Some(hash) => Known::Same,
+            Some(_) => Known::Changed,
+        }
+    }
+
+    /// Remembers a text that a host holds and the disk does not.
+    pub(super) fn record_text(&self, real: &Path, hash: u64) {
+        let seen = Seen {
+            stamp: None,
+            hash: Some(hash),
+        };
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(real.to_owned(), seen);
+    }
+
     /// Remembers a file as it is now.
     pub(super) fn record(&self, real: &Path, stamp: FileStamp, hash: Option<u64>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Some(stamp);
         seen.insert(real.to_owned(), Seen { stamp, hash });
     }
 
@@ -182,6 +206,27 @@ mod tests {
                 .map(|known| judge(policy, change, known));
             assert_eq!(got, expected, "{policy:?} {change:?}");
         }
+    }
+
+    #[test]
+    fn texts_that_are_not_on_the_disk_are_known_by_what_they_say() {
+        let freshness = Freshness::default();
+        let path = Path::new("/f");
+        let hash = |text: &str| freshness.hash(text.as_bytes());
+        assert_eq!(freshness.compare_text(path, hash("a")), Known::Never);
+        freshness.record_text(path, hash("a"));
+        assert_eq!(freshness.compare_text(path, hash("a")), Known::Same);
+        assert_eq!(freshness.compare_text(path, hash("b")), Known::Changed);
+        assert_eq!(
+            freshness.compare(path, stamp(1), || Some(hash("a"))),
+            Known::Same
+        );
+        assert_eq!(
+            freshness.compare(path, stamp(1), || Some(hash("b"))),
+            Known::Changed
+        );
+        freshness.record(path, stamp(1), Some(hash("c")));
+        assert_eq!(freshness.compare_text(path, hash("c")), Known::Same);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use futures::FutureExt;
@@ -13,11 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::FileDeps;
-use super::search::{self, Ended, Pattern, Report, Root, SEARCH_TIME, Tally, Walk};
-use super::target::{self, Failed};
+use super::search::{self, Ended, Entry, Pattern, Report, Tally, Walk};
+use super::target::{self, Failed, Target};
 use crate::kernel::access::Access;
 use crate::kernel::rule::Subject;
-use crate::os::blocking;
 use crate::path::Workspace;
 use crate::tool::output::{cut_display, one_line};
 use crate::tool::{Call, CallCx, ExecCx, Execute, Outcome, Refusal, Tool, ToolSpec, args};
@@ -112,9 +111,18 @@ struct GlobJob {
 
 /// What the threads of a search share with whoever waits for it.
 #[derive(Debug, Default)]
-struct Results {
+struct Shared {
+    /// Where it begins, or why it doesn't.
+    walk: OnceLock<Result<Walk, Failed>>,
     newest: Mutex<Newest>,
     tally: Tally,
+    failed: OnceLock<Failed>,
+}
+
+impl Shared {
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The newest files seen so far, and how many there were in all.
@@ -128,6 +136,17 @@ struct Newest {
 impl Newest {
     fn add(&mut self, modified: Option<SystemTime>, path: &Path) {
         self.n_seen += 1;
+        // Most files of a large tree are older than the newest so far, and their paths need not be kept.
+        let is_hopeless = self.heap.len() >= MAX_FILES
+            && self
+                .heap
+                .peek()
+                .is_some_and(|Reverse((oldest, Reverse(last)))| {
+                    (modified, Reverse(path)) < (*oldest, Reverse(last.as_path()))
+                });
+        if is_hopeless {
+            return;
+        }
         self.heap
             .push(Reverse((modified, Reverse(path.to_owned()))));
         if self.heap.len() > MAX_FILES {
@@ -158,73 +177,87 @@ impl GlobJob {
         let Some(target) = target::of_call(&cx.accesses, &shown) else {
             return Err(target::no_access());
         };
-        let root = blocking::run(move || search::open_root(&target)).await?;
-        if root.is_file {
-            return Err(Failed::new(format!("{shown} is a file, not a directory.")));
-        }
-        let (mut results, mut ended) = self.search(&self.args.pattern, &root, &cx).await?;
-        let is_bracketed = self.args.pattern.contains(['[', ']', '(', ')']);
-        if n_seen(&results) == 0 && ended == Ended::Completed && is_bracketed {
-            // Frameworks name files after routes, such as `[id].tsx`.
-            (results, ended) = self
-                .search(&literal_brackets(&self.args.pattern), &root, &cx)
-                .await?;
-        }
-        self.outcome(&root, &results, ended)
+        let job = Arc::new(self);
+        let as_written = job.args.pattern.clone();
+        let is_bracketed = as_written.contains(['[', ']', '(', ')']);
+        let first = Self::search(&job, as_written.clone(), &target, &cx).await;
+        // Frameworks name files after routes, such as `[id].tsx`.
+        let is_literal = is_bracketed
+            && match &first {
+                Ok((shared, ended)) => *ended == Ended::Completed && shared.newest().n_seen == 0,
+                Err(_) => true,
+            };
+        let (shared, ended) = if is_literal {
+            let literal = literal_brackets(&as_written);
+            let second = Self::search(&job, literal, &target, &cx).await;
+            // What is wrong is told about the pattern as it was written.
+            if second.is_ok() { second } else { first }?
+        } else {
+            first?
+        };
+        job.outcome(&shared, ended)
     }
 
     async fn search(
-        &self,
-        pattern: &str,
-        root: &Root,
+        job: &Arc<Self>,
+        pattern: String,
+        target: &Target,
         cx: &ExecCx,
-    ) -> Result<(Arc<Results>, Ended), Failed> {
-        let pattern = Pattern::new(pattern, [&root.declared, &root.real]).map_err(Failed::new)?;
-        let walk = Walk {
-            workspace: Arc::clone(&self.workspace),
-            root: root.clone(),
-            include_ignored: self.args.include_ignored,
-            types: None,
-            filter: Some(pattern.clone().into()),
-            narrow: Some(pattern),
-        };
-        let results = Arc::new(Results::default());
-        let ended = self.deps.search.run(&cx.cancel, SEARCH_TIME, {
-            let results = Arc::clone(&results);
-            move |stop, n_threads| {
-                let results = &*results;
-                walk.run(&results.tally, stop, n_threads, || {
-                    move |entry: &ignore::DirEntry, relative: &Path| {
-                        let modified = entry.metadata().ok().and_then(|meta| meta.modified().ok());
-                        results
-                            .newest
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .add(modified, relative);
-                    }
+    ) -> Result<(Arc<Shared>, Ended), Failed> {
+        let shared = Arc::new(Shared::default());
+        let ended = job.deps.search.run(&cx.cancel, search::SEARCH_TIME, {
+            let (job, shared, target) = (Arc::clone(job), Arc::clone(&shared), target.clone());
+            move |crew| {
+                let walk = shared.walk.get_or_init(|| job.walk(&pattern, &target));
+                let searched = walk.as_ref().map_err(Failed::clone).and_then(|walk| {
+                    walk.run(&shared.tally, crew, || {
+                        |entry: &Entry<'_>| shared.newest().add(entry.modified(), entry.relative)
+                    })
                 });
+                if let Err(failed) = searched {
+                    // Set by this search alone.
+                    let _ = shared.failed.set(failed);
+                }
             }
         });
-        match ended.await {
-            Ended::Cancelled => Err(target::cancelled()),
-            ended => Ok((results, ended)),
+        let ended = search::begun(ended.await)?;
+        match shared.failed.get() {
+            Some(failed) => Err(failed.clone()),
+            None => Ok((shared, ended)),
         }
     }
 
-    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Failed> {
-        let newest = std::mem::take(
-            &mut *results
-                .newest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-        let n_seen = newest.n_seen;
-        let troubles = results.tally.troubles();
-        if n_seen == 0 && ended == Ended::TimedOut {
-            return Err(Failed::new(
-                "The search was stopped after 20 seconds and had found nothing until then. Look in a smaller directory.",
-            ));
+    fn walk(&self, pattern: &str, target: &Target) -> Result<Walk, Failed> {
+        let root = search::open_root(target, &self.workspace)?;
+        if root.is_file {
+            return Err(Failed::new(format!(
+                "{} is a file, not a directory.",
+                target.shown
+            )));
         }
+        let pattern = Pattern::new(pattern, [&root.declared, &root.real]).map_err(Failed::new)?;
+        Ok(Walk {
+            workspace: Arc::clone(&self.workspace),
+            root,
+            include_ignored: self.args.include_ignored,
+            types: None,
+            filter: Some(pattern.into()),
+            with_dirs: false,
+        })
+    }
+
+    fn outcome(&self, shared: &Shared, ended: Ended) -> Result<Outcome, Failed> {
+        let newest = std::mem::take(&mut *shared.newest());
+        let n_seen = newest.n_seen;
+        let Some(Ok(walk)) = shared
+            .walk
+            .get()
+            .filter(|_| n_seen > 0 || ended != Ended::TimedOut)
+        else {
+            return Err(search::nothing_in_time("Look in a smaller directory."));
+        };
+        let root = &walk.root;
+        let troubles = shared.tally.troubles();
         if n_seen == 0 && !troubles.is_empty() {
             let named = troubles
                 .iter()
@@ -244,10 +277,11 @@ impl GlobJob {
             report.incomplete();
         }
         for path in newest.into_paths() {
-            report.line(&search::shown_path(&self.workspace, root, &path));
+            let shown = report.path(&self.workspace, root, &path);
+            report.line(&shown);
         }
         if n_seen == 0 {
-            let among = if results.tally.skipped().is_empty() {
+            let among = if shared.tally.skipped().is_empty() {
                 ""
             } else {
                 " that are not protected"
@@ -257,17 +291,9 @@ impl GlobJob {
         if n_seen == MAX_FILES {
             report.notice(format!("{MAX_FILES} files found."));
         }
-        report.left_out(&results.tally, ended, &self.workspace, root);
+        report.left_out(&shared.tally, ended, &self.workspace, root);
         Ok(report.into_outcome(&self.args.pattern))
     }
-}
-
-fn n_seen(results: &Results) -> usize {
-    results
-        .newest
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .n_seen
 }
 
 /// The pattern with brackets taken as they are.

@@ -226,7 +226,7 @@ async fn refusals() {
         (json!({"pattern": ""}), "/pattern"),
         (json!({"pattern": "!x"}), "begins with !"),
         (json!({"pattern": "../x"}), "leads out"),
-        (json!({"pattern": "["}), "not valid"),
+        (json!({"pattern": "{a"}), "not valid"),
     ] {
         assert!(failed(&bench.run(&tool, args).await).contains(expected));
     }
@@ -271,4 +271,58 @@ async fn a_cancelled_search_says_so() {
     cancel.cancel();
     let outcome = (call.execute)(bench.cx(accesses, &cancel)).await;
     assert!(outcome.is_error && text(&outcome).contains("cancelled"));
+}
+
+#[tokio::test]
+async fn the_walk_begins_where_the_pattern_does() {
+    let bench = Bench::new();
+    aged(&bench, "a/b/c/x.rs", 1);
+    aged(&bench, "a/y.rs", 2);
+    bench.put(".gitignore", "hidden/\n");
+    aged(&bench, "hidden/z.rs", 1);
+    disk::create_dir_all(bench.path("a/.git/d")).unwrap();
+    std::os::unix::fs::symlink("a", bench.path("link")).unwrap();
+    for (pattern, expected) in [
+        ("a/b/**", "a/b/c/x.rs"),
+        ("a/*.rs", "a/y.rs"),
+        ("hidden/**", "No files found."),
+        ("missing/**", "No files found."),
+        ("a/y.rs/**", "No files found."),
+        ("a/.git/**", "No files found."),
+        ("link/**", "No files found."),
+    ] {
+        assert_eq!(
+            glob(&bench, json!({"pattern": pattern})).await,
+            expected,
+            "{pattern}"
+        );
+    }
+    let ignored = json!({"pattern": "hidden/**", "include_ignored": true});
+    assert_eq!(glob(&bench, ignored).await, "hidden/z.rs");
+}
+
+#[tokio::test]
+async fn brackets_that_are_no_class_are_meant_literally() {
+    let bench = Bench::new();
+    aged(&bench, "app/[z-a]/page.tsx", 1);
+    assert_eq!(
+        glob(&bench, json!({"pattern": "app/[z-a]/*"})).await,
+        "app/[z-a]/page.tsx"
+    );
+    let tool = Glob::new(bench.deps.clone());
+    let outcome = bench.run(&tool, json!({"pattern": "{a,[b"})).await;
+    assert!(failed(&outcome).contains("The glob {a,[b is not valid"));
+}
+
+#[tokio::test]
+async fn names_that_are_odd_stay_one_result_each() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new();
+    aged(&bench, "new\nline", 1);
+    disk::write(bench.ws.join(std::ffi::OsStr::from_bytes(b"bad\xFF")), "").unwrap();
+    assert_eq!(
+        glob(&bench, json!({"pattern": "*"})).await,
+        "bad\u{FFFD}\nnew\\nline\n\
+         [Names that are not UTF-8 are shown with \u{FFFD} for what can't be shown, and can't be given to other tools (1).]"
+    );
 }

@@ -1,9 +1,9 @@
 //! Grep: searching the content of files.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use ignore::types::{Types, TypesBuilder};
@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use super::FileDeps;
 use super::search::{
-    self, Ended, Engine, EngineOptions, Filter, Found, Kept, Mode, Report, Root, SEARCH_TIME, Stop,
-    Tally, Walk,
+    self, Chosen, Crew, Ended, Engine, EngineOptions, Entry, Filter, Found, Kept, Mode, Report,
+    Results, Root, Tally, Walk, Worker,
 };
-use super::target::{self, Failed, io_reason};
+use super::target::{self, Failed, Target};
 use crate::kernel::access::Access;
 use crate::kernel::rule::Subject;
-use crate::os::{blocking, fs};
+use crate::os::fs;
 use crate::path::Workspace;
 use crate::schema::nearest;
 use crate::tool::output::{cut_display, one_line};
@@ -199,9 +199,18 @@ struct GrepJob {
 
 /// What the threads of a search share with whoever waits for it.
 #[derive(Debug, Default)]
-struct Results {
+struct Shared {
+    /// Where it begins, or why it doesn't.
+    walk: OnceLock<Result<Walk, Failed>>,
     kept: Mutex<Kept>,
     tally: Tally,
+    failed: OnceLock<Failed>,
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl GrepJob {
@@ -218,101 +227,146 @@ impl GrepJob {
         let Some(target) = target::of_call(&cx.accesses, shown) else {
             return Err(target::no_access());
         };
-        let root = blocking::run(move || search::open_root(&target)).await?;
-        let filter = self
-            .args
-            .glob
-            .as_deref()
-            .map(|glob| Filter::new(glob, [&root.declared, &root.real]));
-        let walk = Arc::new(Walk {
-            workspace: Arc::clone(&self.workspace),
-            root: root.clone(),
-            include_ignored: self.args.include_ignored,
-            types: self.types.clone(),
-            filter: filter.transpose().map_err(Failed::new)?,
-            narrow: None,
-        });
-        let results = Arc::new(Results::default());
-        let ended = self.deps.search.run(&cx.cancel, SEARCH_TIME, {
-            let (engine, walk, results) =
-                (self.engine.clone(), Arc::clone(&walk), Arc::clone(&results));
-            move |stop, n_threads| {
-                if walk.root.is_file {
-                    search_named(&engine, &walk, &results, stop);
-                } else {
-                    search_tree(&engine, &walk, &results, stop, n_threads);
+        let shared = Arc::new(Shared::default());
+        let job = Arc::new(self);
+        let ended = job.deps.search.run(&cx.cancel, search::SEARCH_TIME, {
+            let (job, shared) = (Arc::clone(&job), Arc::clone(&shared));
+            move |crew| {
+                let walk = shared.walk.get_or_init(|| job.walk(&target));
+                let searched = walk
+                    .as_ref()
+                    .map_err(Failed::clone)
+                    .and_then(|walk| job.search(walk, &shared, crew));
+                if let Err(failed) = searched {
+                    // Set by this search alone.
+                    let _ = shared.failed.set(failed);
                 }
             }
         });
-        match ended.await {
-            Ended::Cancelled => Err(target::cancelled()),
-            ended => self.outcome(&root, &results, ended),
+        let ended = search::begun(ended.await)?;
+        if let Some(failed) = shared.failed.get() {
+            return Err(failed.clone());
         }
+        job.outcome(&shared, ended)
     }
 
-    fn outcome(&self, root: &Root, results: &Results, ended: Ended) -> Result<Outcome, Failed> {
-        let kept =
-            std::mem::take(&mut *results.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let is_cut = kept.is_cut();
-        let found = kept.into_found();
-        if found.is_empty() && ended == Ended::TimedOut {
-            return Err(Failed::new(
-                "The search was stopped after 20 seconds and had found nothing until then. Search a smaller directory, \
-                 or narrow it down with `glob` or `type`.",
-            ));
+    fn walk(&self, target: &Target) -> Result<Walk, Failed> {
+        let root = search::open_root(target, &self.workspace)?;
+        let filter = self.args.glob.as_deref();
+        let filter = filter.map(|glob| Filter::new(glob, [&root.declared, &root.real]));
+        Ok(Walk {
+            workspace: Arc::clone(&self.workspace),
+            root,
+            include_ignored: self.args.include_ignored,
+            types: self.types.clone(),
+            filter: filter.transpose().map_err(Failed::new)?,
+            with_dirs: false,
+        })
+    }
+
+    fn search(&self, walk: &Walk, shared: &Shared, crew: &Crew) -> Result<(), Failed> {
+        let here = Path::new("");
+        if !walk.root.is_file {
+            return walk.run(&shared.tally, crew, || {
+                let mut worker = self.engine.worker(Chosen::Met);
+                move |entry: &Entry<'_>| {
+                    // Lines that would not be kept need not be looked for.
+                    let is_idle = self.args.mode() == Mode::Content
+                        && shared.kept().is_beyond(entry.relative);
+                    if !is_idle && let Err(error) = search_met(&mut worker, entry, shared, crew) {
+                        shared.tally.trouble(walk.place(entry.relative, &error));
+                    }
+                }
+            });
         }
+        if walk.is_sensitive(&walk.root.real, here) {
+            shared.tally.skip(here.to_owned());
+            return Ok(());
+        }
+        let opened = walk.open_named()?;
+        let mut worker = self.engine.worker(Chosen::Named);
+        match worker.search(opened, &crew.stop) {
+            Ok(Some(found)) => shared.kept().add(here, found),
+            Ok(None) => {}
+            Err(error) => shared.tally.trouble(walk.place(here, &error)),
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, shared: &Shared, ended: Ended) -> Result<Outcome, Failed> {
+        let results = std::mem::take(&mut *shared.kept()).into_results();
+        let Some(Ok(walk)) = shared
+            .walk
+            .get()
+            .filter(|_| !(results.files.is_empty() && ended == Ended::TimedOut))
+        else {
+            return Err(search::nothing_in_time(
+                "Search a smaller directory, or narrow it down with `glob` or `type`.",
+            ));
+        };
+        let root = &walk.root;
         let mut report = Report::default();
-        if found.is_empty() {
-            let among = if results.tally.skipped().is_empty() {
-                ""
-            } else {
-                " in files that are not protected"
+        if results.files.is_empty() {
+            let among = match (
+                shared.tally.skipped().is_empty(),
+                shared.tally.troubles().is_empty(),
+            ) {
+                (_, false) => " in what could be looked at",
+                (false, true) => " in files that are not protected",
+                (true, true) => "",
             };
             report.line(&format!("No matches found{among}."));
         } else {
             match self.args.mode() {
-                Mode::Files => self.files(&mut report, root, &found),
-                Mode::Counts => self.counts(&mut report, root, &found),
-                Mode::Content => self.content(&mut report, root, &found),
+                Mode::Files => self.files(&mut report, root, &results),
+                Mode::Counts => self.counts(&mut report, root, &results),
+                Mode::Content => self.content(&mut report, root, &results),
             }
         }
-        if is_cut {
+        if results.is_cut {
             report.notice("There were more matches than can be kept (10 MiB); narrow the search to see the rest.");
             report.incomplete();
         }
-        report.left_out(&results.tally, ended, &self.workspace, root);
+        report.left_out(&shared.tally, ended, &self.workspace, root);
         Ok(report.into_outcome(&self.args.pattern))
     }
 
-    fn files(&self, report: &mut Report, root: &Root, found: &BTreeMap<PathBuf, Found>) {
-        let mut files: Vec<(&PathBuf, &Found)> = found.iter().collect();
+    fn files(&self, report: &mut Report, root: &Root, results: &Results) {
+        let mut files: Vec<&(PathBuf, Found)> = results.files.iter().collect();
         // Sorting keeps the order by path among files of the same time.
         files.sort_by_key(|(_, found)| Reverse(found.modified));
         let page = self.page(files.len());
-        let lines = files[page.start..page.end]
-            .iter()
-            .map(|(path, _)| self.shown(root, path));
-        let n_shown = add_lines(report, lines);
+        let mut n_shown = 0;
+        for (path, _) in &files[page.start..page.end] {
+            let line = report.path(&self.workspace, root, path);
+            if !report.line(&line) {
+                break;
+            }
+            n_shown += 1;
+        }
         notice_of_page(report, "file", page, n_shown);
     }
 
-    fn counts(&self, report: &mut Report, root: &Root, found: &BTreeMap<PathBuf, Found>) {
-        let n_matches: u64 = found.values().map(|found| found.n_matches).sum();
-        let page = self.page(found.len());
+    fn counts(&self, report: &mut Report, root: &Root, results: &Results) {
+        let (n_matches, n_files) = (results.totals.n_matches, results.totals.n_files);
+        let page = self.page(results.files.len());
         let matches = if n_matches == 1 { "match" } else { "matches" };
-        let files = if found.len() == 1 { "file" } else { "files" };
-        let mut header = format!("{n_matches} {matches} in {} {files}.", found.len());
+        let files = if n_files == 1 { "file" } else { "files" };
+        let mut header = format!("{n_matches} {matches} in {n_files} {files}.");
         // In front, where no limit cuts it off.
         if let Some(notice) = page.notice("file", page.end - page.start) {
             header.push(' ');
             header.push_str(&notice);
         }
         report.line(&header);
-        let rows = found.iter().skip(page.start).take(page.end - page.start);
-        let n_shown = add_lines(
-            report,
-            rows.map(|(path, found)| format!("{}:{}", self.shown(root, path), found.n_matches)),
-        );
+        let mut n_shown = 0;
+        for (path, found) in &results.files[page.start..page.end] {
+            let shown = report.path(&self.workspace, root, path);
+            if !report.line(&format!("{shown}:{}", found.n_matches)) {
+                break;
+            }
+            n_shown += 1;
+        }
         if n_shown < page.end - page.start {
             notice_of_page(report, "file", page, n_shown);
         }
@@ -321,60 +375,62 @@ impl GrepJob {
         }
     }
 
-    fn content(&self, report: &mut Report, root: &Root, found: &BTreeMap<PathBuf, Found>) {
+    fn content(&self, report: &mut Report, root: &Root, results: &Results) {
         let options = self.args.engine_options();
         let has_context = options.before > 0 || options.after > 0;
-        let rows: Vec<(&PathBuf, Row<'_>)> = found
-            .iter()
-            .flat_map(|(path, found)| {
-                let binary = found
-                    .is_binary
-                    .then_some((path, Row::Binary(found.n_matches)));
-                binary
-                    .into_iter()
-                    .chain(found.lines.iter().map(move |line| (path, Row::Line(line))))
-            })
-            .collect();
-        let page = self.page(rows.len());
-        let mut n_shown = 0;
-        let mut before: Option<(&Path, u64)> = None;
-        for (path, row) in &rows[page.start..page.end] {
-            let shown = self.shown(root, path);
-            let (number, text) = match row {
-                Row::Binary(n_matches) => (
-                    0,
-                    format!("{shown} is a binary file; it holds the pattern {n_matches} times."),
-                ),
-                Row::Line(line) => {
-                    let sign = if line.is_match || !self.args.line_numbers {
-                        ':'
-                    } else {
-                        '-'
-                    };
-                    let number = if self.args.line_numbers {
-                        format!("{}{sign}", line.number)
-                    } else {
-                        String::new()
-                    };
-                    (line.number, format!("{shown}{sign}{number}{}", line.text))
+        let total = results.files.iter().map(|(_, found)| n_rows(found)).sum();
+        let page = self.page(total);
+        let (mut row, mut n_shown, mut n_left) = (0, 0, 0);
+        'files: for (path, found) in &results.files {
+            let rows = row..row + n_rows(found);
+            row = rows.end;
+            if rows.end <= page.start || rows.start >= page.end {
+                continue;
+            }
+            let shown = report.path(&self.workspace, root, path);
+            n_left += usize::from(found.is_left);
+            if found.is_binary {
+                let n_matches = found.n_matches;
+                let text =
+                    format!("{shown} is a binary file; it holds the pattern {n_matches} times.");
+                if !report.line(&text) {
+                    break;
                 }
-            };
-            let follows =
-                before.is_some_and(|(file, last)| file == path.as_path() && number == last + 1);
-            if has_context && before.is_some() && !follows && !report.line("--") {
-                break;
+                n_shown += 1;
+                continue;
             }
-            if !report.line(&text) {
-                break;
+            let mut before = None;
+            for index in page.start.max(rows.start)..page.end.min(rows.end) {
+                let Some(line) = found.lines.get(index - rows.start) else {
+                    continue;
+                };
+                let follows = before.is_some_and(|before: u64| before + 1 == line.number);
+                if has_context && n_shown > 0 && !follows && !report.line("--") {
+                    break 'files;
+                }
+                let sign = if line.is_match || !self.args.line_numbers {
+                    ':'
+                } else {
+                    '-'
+                };
+                let number = if self.args.line_numbers {
+                    format!("{}{sign}", line.number)
+                } else {
+                    String::new()
+                };
+                if !report.line(&format!("{shown}{sign}{number}{}", line.text)) {
+                    break 'files;
+                }
+                before = Some(line.number);
+                n_shown += 1;
             }
-            before = Some((path, number));
-            n_shown += 1;
         }
         notice_of_page(report, "line", page, n_shown);
-    }
-
-    fn shown(&self, root: &Root, relative: &Path) -> String {
-        search::shown_path(&self.workspace, root, relative)
+        if n_left > 0 {
+            report.notice(format!(
+                "{n_left} of these files turned out to be binary and were searched up to there only."
+            ));
+        }
     }
 
     fn page(&self, total: usize) -> Page {
@@ -387,11 +443,13 @@ impl GrepJob {
     }
 }
 
-/// A line of content mode.
-enum Row<'f> {
-    Line(&'f search::FoundLine),
-    /// A binary file that was named, with its number of matches.
-    Binary(u64),
+/// Lines that a file takes in content mode.
+fn n_rows(found: &Found) -> usize {
+    if found.is_binary {
+        1
+    } else {
+        found.lines.len()
+    }
 }
 
 /// A part of the results.
@@ -430,83 +488,20 @@ fn notice_of_page(report: &mut Report, what: &str, page: Page, n_shown: usize) {
     }
 }
 
-/// Adds lines while there is room; how many.
-fn add_lines(report: &mut Report, lines: impl Iterator<Item = String>) -> usize {
-    let mut n_added = 0;
-    for line in lines {
-        if !report.line(&line) {
-            break;
-        }
-        n_added += 1;
-    }
-    n_added
-}
-
-/// Searches the one file that was named; rules for walking don't apply, protection does.
-fn search_named(engine: &Engine, walk: &Walk, results: &Results, stop: &Stop) {
-    let root = &walk.root;
-    let here = Path::new("");
-    if walk.is_sensitive(&root.real, here) {
-        results.tally.skip(PathBuf::new());
-        return;
-    }
-    let mut searcher = engine.searcher(true);
-    search_file(
-        engine,
-        &mut searcher,
-        walk,
-        (&root.real, here),
-        results,
-        stop,
-    );
-}
-
-fn search_tree(engine: &Engine, walk: &Walk, results: &Results, stop: &Stop, n_threads: usize) {
-    walk.run(&results.tally, stop, n_threads, || {
-        let mut searcher = engine.searcher(false);
-        move |entry: &ignore::DirEntry, relative: &Path| {
-            search_file(
-                engine,
-                &mut searcher,
-                walk,
-                (entry.path(), relative),
-                results,
-                stop,
-            );
-        }
-    });
-}
-
-fn search_file(
-    engine: &Engine,
-    searcher: &mut grep_searcher::Searcher,
-    walk: &Walk,
-    (real, relative): (&Path, &Path),
-    results: &Results,
-    stop: &Stop,
-) {
-    let trouble = |reason: String| {
-        let shown = search::shown_path(&walk.workspace, &walk.root, relative);
-        results.tally.trouble(format!("{shown} ({reason})"));
+fn search_met(
+    worker: &mut Worker<'_>,
+    entry: &Entry<'_>,
+    shared: &Shared,
+    crew: &Crew,
+) -> io::Result<()> {
+    let opened = match entry.open() {
+        Err(error) if fs::is_gone(&error) => return Ok(()),
+        opened => opened?,
     };
-    let (file, meta) = match fs::open_real(real) {
-        Ok(opened) => opened,
-        // It went away, or something else took its place, since the directory was listed.
-        Err(error) if error.is_not_found() || error.not_regular().is_some() => return,
-        Err(error) => return trouble(io_reason(&error.source)),
-    };
-    match engine.search(searcher, file, stop) {
-        Ok(Some(mut found)) => {
-            found.modified = meta.modified().ok();
-            results
-                .kept
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .add(relative, found);
-        }
-        Ok(None) => {}
-        Err(error) => trouble(io_reason(&error)),
+    if let Some(found) = worker.search(opened, &crew.stop)? {
+        shared.kept().add(entry.relative, found);
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,11 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests set up and look at real files"
+)]
+
+use std::ffi::OsStr;
 use std::fs as disk;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -355,4 +362,237 @@ async fn a_cancelled_search_says_so() {
     cancel.cancel();
     let outcome = (call.execute)(bench.cx(accesses, &cancel)).await;
     assert!(outcome.is_error && text(&outcome).contains("cancelled"));
+}
+
+#[tokio::test]
+async fn ignored_secrets_are_told_too_and_stay_closed() {
+    let bench = Bench::new();
+    for git in [false, true] {
+        if git {
+            disk::create_dir(bench.path(".git")).unwrap();
+        }
+        bench.put(".gitignore", ".env\nsub/\n");
+        bench.put(".env", "KEY=1\n");
+        bench.put("sub/.env", "KEY=1\n");
+        bench.put("a", "KEY\n");
+        let skipped = "[Skipped 1 protected file without opening it: .env.]";
+        assert_eq!(
+            grep(&bench, json!({"pattern": "KEY"})).await,
+            format!("a\n{skipped}"),
+            "what is in an ignored directory is out of scope"
+        );
+        assert_eq!(
+            grep(&bench, json!({"pattern": "KEY", "glob": "a"})).await,
+            "a",
+            "nor is what the glob doesn't ask for"
+        );
+        assert_eq!(
+            grep(&bench, json!({"pattern": "KEY", "include_ignored": true})).await,
+            "a\n[Skipped 2 protected files without opening them: .env, sub/.env.]"
+        );
+    }
+}
+
+#[tokio::test]
+async fn version_control_is_never_searched_even_when_it_is_named() {
+    let bench = Bench::new();
+    bench.put(".git/config", "hit\n");
+    bench.put("sub/.hg", "hit\n");
+    bench.put("sub/a", "hit\n");
+    let tool = Grep::new(bench.deps.clone());
+    for path in [".git", ".git/config", "sub/.hg"] {
+        let outcome = bench
+            .run(&tool, with(content("hit"), json!({"path": path})))
+            .await;
+        assert!(failed(&outcome).contains("version control"), "{path}");
+    }
+    for more in [
+        json!({"include_ignored": true}),
+        json!({"glob": "**/*"}),
+        json!({"glob": ".git/**", "pattern": "nothing"}),
+    ] {
+        let found = grep(&bench, with(content("hit"), more.clone())).await;
+        assert!(
+            ["sub/a:1:hit", "No matches found."].contains(&found.as_str()),
+            "{more}: {found}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn across_lines() {
+    let bench = Bench::new();
+    bench.put("crlf", "one\r\ntwo end\r\nthree\r\n");
+    bench.put("long", format!("begin\n{}needle\n", "x".repeat(5000)));
+    for (more, expected) in [
+        (json!({"pattern": "end$"}), "crlf:2:two end"),
+        (
+            json!({"pattern": "one\\r?\\ntwo"}),
+            "crlf:1:one\ncrlf:2:two end",
+        ),
+        (json!({"pattern": "^three"}), "crlf:3:three"),
+    ] {
+        let args = with(content(""), json!({"multiline": true}));
+        assert_eq!(grep(&bench, with(args, more)).await, expected);
+    }
+    let args =
+        json!({"pattern": "(?-s)begin\\n.*needle", "multiline": true, "output_mode": "content"});
+    let found = grep(&bench, args).await;
+    assert!(
+        found.starts_with("long:1:begin\nlong:2:xxx") && found.len() < 600,
+        "{found}"
+    );
+    let counts =
+        json!({"pattern": "\\w+\\r?\\n", "multiline": true, "output_mode": "count_matches"});
+    assert_eq!(
+        grep(&bench, counts).await,
+        "5 matches in 2 files.\ncrlf:3\nlong:2"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_turns_out_to_be_binary_is_left_there() {
+    let bench = Bench::new();
+    bench.put("early", b"hit\n\0\n");
+    let mut late = b"hit\n".repeat(20_000);
+    late.extend_from_slice(b"\0\nhit\n");
+    bench.put("late", &late);
+    bench.put("text", "hit\n");
+    let found = grep(
+        &bench,
+        with(content("hit"), json!({"head_limit": 2, "glob": "late"})),
+    )
+    .await;
+    assert!(found.starts_with("late:1:hit\nlate:2:hit\n[Showing lines 1 to 2 of "));
+    assert!(found.ends_with(
+        "[1 of these files turned out to be binary and were searched up to there only.]"
+    ));
+    let counts = json!({"pattern": "hit", "output_mode": "count_matches"});
+    assert_eq!(grep(&bench, counts).await, "1 match in 1 file.\ntext:1");
+}
+
+#[tokio::test]
+async fn lines_of_any_length_in_bounded_memory() {
+    let bench = Bench::new();
+    let mut line = vec![b'x'; 3 << 20];
+    line.extend_from_slice(b"needle\n");
+    bench.put("three", &line);
+    line.splice(0..0, vec![b'x'; 32 << 20]);
+    bench.put("too-long", &line);
+    bench.put("z", "needle\n");
+    let found = grep(&bench, content("needle")).await;
+    let lines: Vec<_> = found.lines().collect();
+    assert!(
+        lines[0].starts_with("three:1:[column 3145729] …xxx") && lines[0].ends_with("xneedle"),
+        "{found}"
+    );
+    assert_eq!(
+        lines[1..],
+        [
+            "z:1:needle",
+            "[Not everything could be looked at (1): too-long (a line of it is longer than 32 MiB).]"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn holes_of_gigabytes_are_no_hindrance() {
+    let bench = Bench::new();
+    let path = bench.put("sparse", "");
+    let file = disk::File::options().write(true).open(path).unwrap();
+    file.set_len(5 << 30).unwrap();
+    bench.put("a", "needle\n");
+    for multiline in [false, true] {
+        let args = json!({"pattern": "needle", "multiline": multiline});
+        assert_eq!(grep(&bench, args).await, "a");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_odd() {
+    let bench = Bench::new();
+    bench.put("new\nline", "hit\n");
+    disk::write(bench.ws.join(OsStr::from_bytes(b"bad\xFF")), "hit\n").unwrap();
+    assert_eq!(
+        grep(&bench, content("hit")).await,
+        "bad\u{FFFD}:1:hit\nnew\\nline:1:hit\n\
+         [Names that are not UTF-8 are shown with \u{FFFD} for what can't be shown, and can't be given to other tools (1).]"
+    );
+}
+
+#[tokio::test]
+async fn a_place_too_deep_to_be_reached_is_told() {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    let bench = Bench::new();
+    bench.put("a", "hit\n");
+    let name = "d".repeat(250);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let mut dir = openat(CWD, &bench.ws, flags, Mode::empty()).unwrap();
+    for _ in 0..18 {
+        mkdirat(&dir, &name, Mode::RWXU).unwrap();
+        dir = openat(&dir, &name, flags, Mode::empty()).unwrap();
+    }
+    let found = grep(&bench, json!({"pattern": "hit"})).await;
+    assert!(
+        found.starts_with("a\n[Not everything could be looked at (1): d"),
+        "{found}"
+    );
+    let none = grep(&bench, json!({"pattern": "nothing"})).await;
+    assert!(none.starts_with("No matches found in what could be looked at.\n["));
+}
+
+#[tokio::test]
+async fn what_was_found_when_the_time_is_up_is_shown() {
+    let bench = Bench::new();
+    bench.put("a", "hit\n");
+    let tool = Grep::new(bench.deps.clone());
+    let (call, accesses) = bench.judge(&tool, content("hit")).await.unwrap();
+    assert_eq!(call.title, "Search hit");
+    let target = target::of_call(&accesses, ".").unwrap();
+    for (pattern, expected) in [
+        (
+            "hit",
+            "a:1:hit\n[The search was stopped after 20 seconds; the results are incomplete. Narrow it down.]",
+        ),
+        (
+            "nothing",
+            "The search was stopped after 20 seconds and had found nothing until then.",
+        ),
+    ] {
+        let args: GrepArgs = serde_json::from_value(content(pattern)).unwrap();
+        let job = GrepJob {
+            engine: Engine::new(pattern, args.engine_options()).unwrap(),
+            args,
+            types: None,
+            deps: bench.deps.clone(),
+            workspace: Arc::clone(&bench.workspace),
+        };
+        let shared = Shared::default();
+        let walk = shared.walk.get_or_init(|| job.walk(&target));
+        job.search(walk.as_ref().unwrap(), &shared, &Crew::alone())
+            .unwrap();
+        let text = match job.outcome(&shared, Ended::TimedOut) {
+            Ok(outcome) => ok(&outcome),
+            Err(failed) => failed.message,
+        };
+        assert!(text.starts_with(expected), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn many_files_in_one_directory() {
+    // 200,000 of them with a scale of 40.
+    let scale = std::env::var("LONGSHORE_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap());
+    let n_files = 5000 * scale;
+    let bench = Bench::new();
+    disk::create_dir(bench.path("many")).unwrap();
+    for n in 0..n_files {
+        disk::write(bench.path(&format!("many/{n}")), "hit\n").unwrap();
+    }
+    let counts = json!({"pattern": "hit", "output_mode": "count_matches", "head_limit": 1});
+    let found = grep(&bench, counts).await;
+    assert!(
+        found.starts_with(&format!("{n_files} matches in {n_files} files.")),
+        "{found}"
+    );
 }

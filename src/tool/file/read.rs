@@ -1,14 +1,11 @@
-//! Read: lines of a text file, or an image.
+//! Read: lines of a text file.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{Cursor, Read as _, Seek, SeekFrom};
-use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use longshore_protocol::value::display::Display;
 use schemars::JsonSchema;
@@ -17,15 +14,15 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::FileDeps;
+use super::buffer::{self, Buffer, Buffers, Held, Look};
 use super::target::{self, Failed, Target, io_reason};
 use super::text::check::NotText;
 use super::text::encoding::{self, Encoding, Text, Unreadable};
 use super::text::{BOM, MAX_DECODED_BYTES, SNIFF_BYTES};
 use super::window::{self, Limits, Source, Wanted, Window, WindowError};
 use crate::kernel::access::Access;
-use crate::kernel::limits::IMAGE_BYTES;
-use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
+use crate::media::kind::{self, AsText, Kind};
 use crate::os::blocking;
 use crate::os::fs::FileStamp;
 use crate::tool::{Call, CallCx, Execute, Outcome, Refusal, Tool, ToolSpec, args};
@@ -35,9 +32,6 @@ const MAX_LINES: usize = 1000;
 
 /// Bytes from the first bad one on by which an encoding is guessed.
 const GUESS_BYTES: u64 = 64 << 10;
-
-/// Names that promise an image.
-const IMAGE_EXTENSIONS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 
 /// Line numbers listed in a note.
 const MAX_LISTED: usize = 50;
@@ -80,7 +74,7 @@ impl Read {
     /// Makes the tool.
     pub fn new(deps: FileDeps) -> Self {
         let images = if deps.image_input {
-            "\n- PNG, JPEG, GIF and WebP images up to 3.75 MiB are shown to you as images."
+            "\n- Images are no text; look at them with ReadMediaFile."
         } else {
             ""
         };
@@ -124,6 +118,7 @@ impl Tool for Read {
             execute: ReadJob {
                 args,
                 deps: self.deps.clone(),
+                buffers: Buffers::of(cx),
             }
             .execute(),
         })
@@ -133,6 +128,16 @@ impl Tool for Read {
 struct ReadJob {
     args: ReadArgs,
     deps: FileDeps,
+    buffers: Buffers,
+}
+
+/// Where a text comes from.
+enum Origin {
+    Host(Held),
+    /// With what the model has to be told about it.
+    Disk {
+        more: Option<String>,
+    },
 }
 
 impl ReadJob {
@@ -142,30 +147,76 @@ impl ReadJob {
                 let Some(target) = target::of_call(&cx.accesses, &self.args.path) else {
                     return target::no_access().into();
                 };
-                blocking::run(move || self.read(&target, &cx.cancel).unwrap_or_else(Outcome::from))
-                    .await
+                let origin = match self.origin(&target, &cx.cancel).await {
+                    Ok(origin) => origin,
+                    Err(failed) => return failed.into(),
+                };
+                blocking::run(move || {
+                    let (read, more) = match origin {
+                        Origin::Host(held) => {
+                            let more = held.is_unsaved().then(|| buffer::UNSAVED.to_owned());
+                            (self.read_held(&target, &held, &cx.cancel), more)
+                        }
+                        Origin::Disk { more } => (self.read(&target, &cx.cancel), more),
+                    };
+                    let mut outcome = read.unwrap_or_else(Outcome::from);
+                    if let Some(more) = more {
+                        outcome.add_note(&more);
+                    }
+                    outcome
+                })
+                .await
             }
             .boxed()
         })
     }
 
+    /// Where the text comes from: the host of the turn where it holds the file, else the disk.
+    async fn origin(&self, target: &Target, cancel: &CancellationToken) -> Result<Origin, Failed> {
+        let Some(buffer) = self.buffers.find(target).filter(Buffer::gives) else {
+            return Ok(Origin::Disk { more: None });
+        };
+        let look = buffer.look(target, &self.deps.freshness);
+        Ok(match buffer::unless_cancelled(cancel, look).await? {
+            Ok(Look::Held(held)) => Origin::Host(held),
+            Ok(Look::Disk | Look::NotHeld { .. }) => Origin::Disk { more: None },
+            Err(error) => Origin::Disk {
+                more: Some(buffer::read_from_disk(&error)),
+            },
+        })
+    }
+
+    /// What a host holds.
+    fn read_held(
+        &self,
+        target: &Target,
+        held: &Held,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
+        let outcome = self.read_text(target, held.body(), Encoding::Utf8, cancel)?;
+        held.saw(target, &self.deps.freshness);
+        Ok(outcome)
+    }
+
     fn read(&self, target: &Target, cancel: &CancellationToken) -> Result<Outcome, Failed> {
         target::check_cancel(cancel)?;
         let (mut file, meta) = target.open()?;
-        let (size, stamp) = (meta.len(), FileStamp::from(&meta));
+        let stamp = FileStamp::from(&meta);
         let mut head = Vec::new();
         file.by_ref()
             .take(SNIFF_BYTES as u64)
             .read_to_end(&mut head)
             .map_err(|error| unreadable(target, &error))?;
-        if let Some(mime) = sniff_image(&head) {
-            return self.image(target, file, size, mime);
-        }
-        if promises_image(target.real()) {
-            return Err(Failed::new(format!(
-                "{} is named like an image, but its bytes are not one, so it was not read.",
-                target.shown
-            )));
+        match kind::as_text(&head, target.real()) {
+            AsText::Open => {}
+            AsText::Media(kind) => return Err(self.media(target, kind)),
+            AsText::Misnamed(family) => {
+                return Err(Failed::new(format!(
+                    "{} is named like {}, but its bytes are not one, so it was not read.",
+                    target.shown,
+                    family.describe()
+                )));
+            }
         }
         match Encoding::sniff(&head) {
             Some(_) => self.decoded(target, file, stamp, cancel),
@@ -241,49 +292,41 @@ impl ReadJob {
         let n_read = stamp.size.min(MAX_DECODED_BYTES + 1);
         let bytes = read_all(&mut file, n_read).map_err(|error| unreadable(target, &error))?;
         let text = Text::of(&bytes).map_err(|reason| no_text(target, reason))?;
+        let outcome = self.read_text(target, &text.body, text.encoding, cancel)?;
+        self.deps
+            .freshness
+            .record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
+        Ok(outcome)
+    }
+
+    /// A text that is in memory already.
+    fn read_text(
+        &self,
+        target: &Target,
+        body: &str,
+        encoding: Encoding,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Failed> {
         let mut source = Source {
-            end: text.body.len() as u64,
-            file: Cursor::new(text.body.as_bytes()),
+            end: body.len() as u64,
+            file: Cursor::new(body.as_bytes()),
             start: 0,
             cancel,
         };
         let mut unused = self.deps.freshness.hasher();
         let window = window::read(&mut source, self.wanted(), Limits::READ, &mut unused)
             .map_err(|error| window_error(target, error))?;
-        self.deps
-            .freshness
-            .record(target.real(), stamp, Some(self.deps.freshness.hash(&bytes)));
-        Ok(self.outcome(window, text.encoding))
+        Ok(self.outcome(window, encoding))
     }
 
-    fn image(
-        &self,
-        target: &Target,
-        mut file: File,
-        size: u64,
-        mime: &'static str,
-    ) -> Result<Outcome, Failed> {
-        let shown = &target.shown;
-        if !self.deps.image_input {
-            return Err(Failed::new(format!(
-                "{shown} is an image ({mime}); the model in use takes no images."
-            )));
-        }
-        if size > IMAGE_BYTES as u64 {
-            return Err(Failed::new(format!(
-                "{shown} is an image of {size} bytes; images are shown up to {IMAGE_BYTES} bytes. Make a smaller copy \
-                 with a shell command and read that."
-            )));
-        }
-        let bytes = read_all(&mut file, size).map_err(|error| unreadable(target, &error))?;
-        let caption = format!("{shown}: {mime}, {} bytes.", bytes.len());
-        Ok(Outcome::parts(vec![
-            Part::text(caption),
-            Part::Image {
-                mime: mime.into(),
-                data: STANDARD.encode(&bytes).into(),
-            },
-        ]))
+    /// Media, for which there may be another tool.
+    fn media(&self, target: &Target, kind: Kind) -> Failed {
+        let (shown, what, mime) = (&target.shown, kind.describe(), kind.mime());
+        Failed::new(if self.deps.image_input {
+            format!("{shown} is {what} ({mime}), not text; use ReadMediaFile.")
+        } else {
+            format!("{shown} is {what} ({mime}), not text; the model in use takes none.")
+        })
     }
 
     fn wanted(&self) -> Wanted {
@@ -391,39 +434,6 @@ fn read_all(file: &mut File, size: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(size as usize);
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// What an image's bytes say it is, among the formats every provider takes.
-fn sniff_image(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some("image/png"),
-        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
-}
-
-fn promises_image(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| {
-        IMAGE_EXTENSIONS
-            .iter()
-            .any(|known| extension.eq_ignore_ascii_case(known))
-    })
 }
 
 fn unreadable(target: &Target, error: &std::io::Error) -> Failed {

@@ -157,39 +157,38 @@ async fn two_byte_text_is_decoded() {
 }
 
 #[tokio::test]
-async fn images_by_their_bytes() {
-    let png = [b"\x89PNG\r\n\x1A\n".as_slice(), &[0; 20]].concat();
-    let outcome = read_file(&png, json!({})).await;
-    ok(&outcome);
-    match outcome.output.as_slice() {
-        [Part::Text(caption), Part::Image { mime, data }] => {
-            assert_eq!(
-                (caption.as_ref(), mime.as_ref()),
-                ("f: image/png, 28 bytes.", "image/png")
-            );
-            assert_eq!(STANDARD.decode(data.as_bytes()).unwrap(), png);
-        }
-        other => panic!("{other:?}"),
-    }
-    let large = [png.as_slice(), &vec![0; IMAGE_BYTES]].concat();
-    assert!(failed(&read_file(&large, json!({})).await).contains("smaller copy"));
-
+async fn media_are_no_text_whatever_their_name_says() {
     let bench = Bench::new();
-    bench.put("notes.txt", &png);
+    let read = Read::new(bench.deps.clone());
+    bench.put(
+        "notes.txt",
+        [b"\x89PNG\r\n\x1A\n".as_slice(), &[0; 20]].concat(),
+    );
+    bench.put("x.png", "text");
+    bench.put("x.pdf", "%PDF-1.4\n");
+    bench.put("x.key", "text");
+    for (name, words) in [
+        (
+            "notes.txt",
+            "is a PNG image (image/png), not text; use ReadMediaFile.",
+        ),
+        ("x.png", "is named like an image, but its bytes are not one"),
+        ("x.pdf", "is a PDF document (application/pdf), not text"),
+    ] {
+        let outcome = bench.run(&read, json!({"path": name})).await;
+        assert!(failed(&outcome).contains(words), "{}", failed(&outcome));
+    }
+    let outcome = bench.run(&read, json!({"path": "x.key"})).await;
+    assert_eq!(ok(&outcome), "1\ttext");
+
     let blind = Read::new(FileDeps {
         image_input: false,
         ..bench.deps.clone()
     });
-    assert!(
-        failed(&bench.run(&blind, json!({"path": "notes.txt"})).await).contains("takes no images")
-    );
-    assert!(!blind.spec().description.contains("images"));
-    assert!(
-        Read::new(bench.deps.clone())
-            .spec()
-            .description
-            .contains("images")
-    );
+    let outcome = bench.run(&blind, json!({"path": "notes.txt"})).await;
+    assert!(failed(&outcome).ends_with("not text; the model in use takes none."));
+    assert!(!blind.spec().description.contains("ReadMediaFile"));
+    assert!(read.spec().description.contains("ReadMediaFile"));
 }
 
 #[tokio::test]

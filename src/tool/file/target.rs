@@ -1,15 +1,17 @@
 //! The file a call is about: how it is named, opened and read whole, and how what goes wrong is told to the model.
 
+use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
+use longshore_protocol::value::display::Display;
 use tokio_util::sync::CancellationToken;
 
 use super::Freshness;
 use super::freshness::Known;
 use crate::kernel::access::{Access, RealAccess};
-use crate::os::fs::{self, FileKind, FileStamp, FsError, ReplaceError, Spot};
+use crate::os::fs::{DirReader, FileKind, FileStamp, FsError, ReplaceError, Spot};
 use crate::schema::nearest;
 use crate::tool::Outcome;
 
@@ -40,7 +42,7 @@ pub(super) struct Content {
 }
 
 /// Why nothing was done, for the model.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failed {
     /// Full sentences: what happened and what to try.
     pub message: String,
@@ -57,6 +59,15 @@ impl Failed {
 impl From<Failed> for Outcome {
     fn from(failed: Failed) -> Self {
         Self::failed(failed.message)
+    }
+}
+
+impl From<Failed> for Display {
+    fn from(failed: Failed) -> Self {
+        Self::Error {
+            message: failed.message,
+            code: None,
+        }
     }
 }
 
@@ -240,11 +251,23 @@ impl Target {
         let (Some(dir), Some(name)) = (self.real().parent(), self.real().file_name()) else {
             return String::new();
         };
-        let Ok(names) = fs::some_names(dir, MAX_COMPARED) else {
+        let mut names = Vec::new();
+        let gathered = DirReader::open(dir).and_then(|reader| {
+            let gather = |name: &CStr, _| {
+                names.extend(name.to_str().ok().map(str::to_owned));
+                names.len() < MAX_COMPARED
+            };
+            let read = reader.names(gather);
+            read.map_err(|error| FsError::new("list", dir, error))
+        });
+        if gathered.is_err() {
             return String::new();
-        };
-        let names: Vec<_> = names.iter().filter_map(|name| name.to_str()).collect();
-        let near = nearest(&name.to_string_lossy(), names, MAX_SUGGESTIONS);
+        }
+        let near = nearest(
+            &name.to_string_lossy(),
+            names.iter().map(String::as_str),
+            MAX_SUGGESTIONS,
+        );
         if near.is_empty() {
             return String::new();
         }

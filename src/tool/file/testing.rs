@@ -17,11 +17,15 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{FileDeps, Freshness};
+use crate::config::values::ImageConfig;
 use crate::kernel::access::RealAccess;
+use crate::kernel::fakes::FakeHostFs;
 use crate::kernel::message::Part;
+use crate::media::pool::ImagePool;
 use crate::os::fs::Durability;
 use crate::path::{Workspace, WorkspaceOptions};
 use crate::schema::Validator;
+use crate::tool::host_files::HostFiles;
 use crate::tool::{Call, CallCx, ExecCx, Outcome, Progress, Refusal, Tool, args};
 
 /// See the module.
@@ -30,6 +34,8 @@ pub(super) struct Bench {
     /// The workspace, links resolved.
     pub ws: PathBuf,
     pub workspace: Arc<Workspace>,
+    /// What a host holds; none until it offers something.
+    pub host: Arc<FakeHostFs>,
     pub deps: FileDeps,
 }
 
@@ -58,11 +64,15 @@ impl Bench {
             temps: None,
             must_be_fresh: crate::config::values::Freshness::Default,
             image_input: true,
+            video_input: false,
+            images: ImagePool::default(),
+            image: ImageConfig::default(),
         };
         Self {
             _dir: dir,
             ws,
             workspace,
+            host: Arc::default(),
             deps,
         }
     }
@@ -107,6 +117,7 @@ impl Bench {
             agent: "main".into(),
             workspace: Arc::clone(&self.workspace),
             todos: Arc::default(),
+            host_files: Some(HostFiles::new(self.host.clone(), "s".into(), "t1".into())),
         };
         tool.resolve(value, &cx)
     }

@@ -1,5 +1,8 @@
 //! Write: a whole file, or more at the end of one.
 
+#[path = "write_held.rs"]
+mod held;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +13,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use self::held::Through;
+use super::buffer::Buffers;
 use super::commit::{self, Commit, NotDone, Told};
 use super::freshness::{Change, Known};
 use super::target::{self, Content, Failed, MAX_EDIT_BYTES, Target};
@@ -84,6 +89,7 @@ impl Tool for Write {
         let job = Arc::new(WriteJob {
             args,
             deps: self.deps.clone(),
+            buffers: Buffers::of(cx),
         });
         Ok(Call {
             accesses: vec![Access::write(&path)],
@@ -99,6 +105,7 @@ impl Tool for Write {
 struct WriteJob {
     args: WriteArgs,
     deps: FileDeps,
+    buffers: Buffers,
 }
 
 /// What stands at the path.
@@ -115,6 +122,9 @@ impl WriteJob {
         Box::new(move |accesses: Vec<RealAccess>| {
             async move {
                 let target = target::of_call(&accesses, &self.args.path)?;
+                if let Some(drawn) = self.draw_held(&target).await {
+                    return Some(drawn);
+                }
                 blocking::run(move || self.draw(&target)).await
             }
             .boxed()
@@ -124,35 +134,48 @@ impl WriteJob {
     /// The change of an existing file as it would be made now; for a new one the call's own display says it all.
     fn draw(&self, target: &Target) -> Option<Display> {
         match existing(target) {
-            Ok(Existing::Content(old)) => {
-                let new = match self.args.mode {
-                    Mode::Overwrite => self.prepare(&old.bytes).bytes.into_owned(),
-                    Mode::Append => match self.addition(target, &old.bytes) {
-                        Ok(added) => [&old.bytes, added.bytes.as_ref()].concat(),
-                        Err(failed) => {
-                            return Some(Display::Error {
-                                message: failed.message,
-                                code: None,
-                            });
-                        }
-                    },
-                };
-                Some(diff::of_file(target.declared(), Some(&old.bytes), &new))
-            }
+            Ok(Existing::Content(old)) => Some(self.draw_over(target, &old.bytes)),
             Ok(Existing::Nothing | Existing::Large(..)) => None,
-            Err(failed) => Some(Display::Error {
-                message: failed.message,
-                code: None,
-            }),
+            Err(failed) => Some(failed.into()),
         }
+    }
+
+    fn draw_over(&self, target: &Target, old: &[u8]) -> Display {
+        match self.conformed(target, old) {
+            Ok((new, _)) => diff::of_file(target.declared(), Some(old), &new),
+            Err(failed) => failed.into(),
+        }
+    }
+
+    /// The whole new content, and what is told about it.
+    fn conformed(&self, target: &Target, old: &[u8]) -> Result<(Vec<u8>, Vec<String>), Failed> {
+        Ok(match self.args.mode {
+            Mode::Overwrite => {
+                let prepared = self.prepare(old);
+                (prepared.bytes.into_owned(), prepared.notes)
+            }
+            Mode::Append => {
+                let added = self.addition(target, old)?;
+                ([old, added.bytes.as_ref()].concat(), added.notes)
+            }
+        })
     }
 
     fn execute(self: Arc<Self>) -> Execute {
         Box::new(move |cx| {
-            let (deps, shown) = (self.deps.clone(), self.args.path.clone());
-            commit::under_lock(deps, shown, cx, move |commit| {
-                commit.restart_once(|| self.attempt(commit))
-            })
+            async move {
+                let more = match self.write_held(&cx).await {
+                    Through::Host(outcome) => return *outcome,
+                    Through::Disk { more } => more,
+                };
+                let (deps, shown) = (self.deps.clone(), self.args.path.clone());
+                let job = move |commit: &Commit| commit.restart_once(|| self.attempt(commit));
+                let mut outcome = commit::under_lock(deps, shown, cx, job).await;
+                if let Some(more) = more {
+                    outcome.add_note(&more);
+                }
+                outcome
+            }
             .boxed()
         })
     }
@@ -170,7 +193,7 @@ impl WriteJob {
                 let added = self.addition(target, &old.bytes)?;
                 let new = [&old.bytes, added.bytes.as_ref()].concat();
                 let hash = Some(self.deps.freshness.hash(&new));
-                let outcome = self.append(commit, &old.spot, old.stamp, &added, known, hash)?;
+                let outcome = append(commit, &old.spot, old.stamp, &added, known, hash)?;
                 let display = diff::of_file(target.declared(), Some(&old.bytes), &new);
                 let outcome = outcome.with_display(display);
                 Ok(commit::with_pre_image(outcome, &old.bytes))
@@ -178,7 +201,7 @@ impl WriteJob {
             (Existing::Large(spot, stamp), Mode::Append) => {
                 let known = self.deps.freshness.compare(target.real(), stamp, || None);
                 let added = Conformed::as_is(&self.args.content);
-                self.append(commit, &spot, stamp, &added, known, None)
+                append(commit, &spot, stamp, &added, known, None)
             }
         }
     }
@@ -188,28 +211,13 @@ impl WriteJob {
         commit.check_cancel()?;
         let (spot, dirs) =
             Spot::real_making_dirs(target.real()).map_err(|error| target.dirs_error(&error))?;
-        let bytes = self.args.content.as_bytes();
         let made = dirs.paths();
+        let bytes = self.args.content.as_bytes();
         if let Err(error) = commit.put(&spot, bytes, Expect::Absent) {
             dirs.undo();
             return Err(error.into());
         }
-        let verb = if self.args.mode == Mode::Append {
-            "Appended"
-        } else {
-            "Wrote"
-        };
-        let mut notes = vec!["It is a new file.".to_owned()];
-        if !made.is_empty() {
-            notes.push(format!("Directories made: {}.", list(&made)));
-        }
-        Ok(
-            done(verb, bytes.len(), target, &notes).with_display(diff::of_file(
-                target.declared(),
-                None,
-                bytes,
-            )),
-        )
+        Ok(new_file(self.args.mode, target, &self.args.content, &made))
     }
 
     fn overwrite(&self, commit: &Commit, old: &Content) -> Result<Outcome, NotDone> {
@@ -218,10 +226,7 @@ impl WriteJob {
         let prepared = self.prepare(&old.bytes);
         if prepared.bytes.as_ref() == old.bytes {
             freshness.record(target.real(), old.stamp, Some(freshness.hash(&old.bytes)));
-            return Ok(Outcome::text(format!(
-                "{} has exactly this content already; nothing was written.",
-                target.shown
-            )));
+            return Ok(unchanged(target));
         }
         let mut notes = prepared.notes;
         if !old.bytes.is_empty() {
@@ -248,23 +253,6 @@ impl WriteJob {
         Ok(done("Wrote", bytes.len(), target, &notes))
     }
 
-    fn append(
-        &self,
-        commit: &Commit,
-        spot: &Spot,
-        old: FileStamp,
-        added: &Conformed<'_>,
-        known: Known,
-        hash: Option<u64>,
-    ) -> Result<Outcome, NotDone> {
-        let told = commit.check_known(Change::End, known)?;
-        let bytes = added.bytes.as_ref();
-        commit.append(spot, bytes, old, hash)?;
-        let mut notes = added.notes.clone();
-        notes.extend(told_note(told));
-        Ok(done("Appended", bytes.len(), &commit.target, &notes))
-    }
-
     /// The content in the form of the file it replaces.
     fn prepare(&self, old: &[u8]) -> Conformed<'_> {
         conform::replacing(old, &self.args.content)
@@ -275,6 +263,31 @@ impl WriteJob {
         conform::appending(old, &self.args.content)
             .map_err(|error| Failed::new(error.message(&target.shown)))
     }
+}
+
+/// `hash` is that of the whole new content, where it is known.
+fn append(
+    commit: &Commit,
+    spot: &Spot,
+    old: FileStamp,
+    added: &Conformed<'_>,
+    known: Known,
+    hash: Option<u64>,
+) -> Result<Outcome, NotDone> {
+    let mut notes = added.notes.clone();
+    if old.size > 0 {
+        notes.extend(told_note(commit.check_known(Change::End, known)?));
+    }
+    let bytes = added.bytes.as_ref();
+    commit.append(spot, bytes, old, hash)?;
+    Ok(done("Appended", bytes.len(), &commit.target, &notes))
+}
+
+/// Makes the missing directories above a file, and gives them.
+fn make_dirs(target: &Target) -> Result<Vec<PathBuf>, Failed> {
+    let made = Spot::real_making_dirs(target.real());
+    let (_, made) = made.map_err(|error| target.dirs_error(&error))?;
+    Ok(made.paths())
 }
 
 /// Looks at what stands at the path.
@@ -316,6 +329,27 @@ fn done(verb: &str, n_bytes: usize, target: &Target, notes: &[String]) -> Outcom
     } else {
         outcome.with_note(notes.join(" "))
     }
+}
+
+/// What to tell about a file that was made, with the directories above it that were.
+fn new_file(mode: Mode, target: &Target, content: &str, made: &[PathBuf]) -> Outcome {
+    let verb = match mode {
+        Mode::Append => "Appended",
+        Mode::Overwrite => "Wrote",
+    };
+    let mut notes = vec!["It is a new file.".to_owned()];
+    if !made.is_empty() {
+        notes.push(format!("Directories made: {}.", list(made)));
+    }
+    let drawn = diff::of_file(target.declared(), None, content.as_bytes());
+    done(verb, content.len(), target, &notes).with_display(drawn)
+}
+
+fn unchanged(target: &Target) -> Outcome {
+    Outcome::text(format!(
+        "{} has exactly this content already; nothing was written.",
+        target.shown
+    ))
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -11,18 +11,23 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Shell;
-use super::run::Job;
+use super::describe::{Background, Description};
+use super::run::{Job, Place, TimeLimit};
+use crate::background::Tasks;
 use crate::kernel::access::Access;
-use crate::kernel::limits::{
-    COMMAND_HEAD_CHARS, COMMAND_LINE_CHARS, COMMAND_TAIL_CHARS, COMMAND_TIMEOUT,
-    COMMAND_TIMEOUT_MAX,
-};
+use crate::kernel::limits::{COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX, TASK_TIMEOUT_MAX};
 use crate::kernel::rule::Subject;
 use crate::path::PathError;
 use crate::tool::{Call, CallCx, Refusal, Tool, ToolSpec, args};
 
+/// What the model reads, with places for what is so for its agent.
+pub(super) const TEXT: &str = include_str!("bash.md");
+
 /// The longest title.
 const TITLE_CHARS: usize = 200;
+
+/// The longest command in the title of a start in the background.
+const BACKGROUND_TITLE_CHARS: usize = 50;
 
 /// What the model gives.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -34,26 +39,27 @@ struct BashArgs {
     /// Directory to run it in; the session's directory when left out, and where relative paths start.
     #[serde(default)]
     cwd: Option<String>,
-    // Described by its schema, which knows the limits.
+    // Described by what is so for the agent, as are the last two.
     #[serde(default)]
     #[schemars(schema_with = "timeout_schema")]
     timeout: Option<u64>,
     /// What the command is for, in a few words, for the user.
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    #[schemars(schema_with = "flag_schema")]
+    run_in_background: bool,
+    #[serde(default)]
+    #[schemars(schema_with = "flag_schema")]
+    disable_timeout: bool,
 }
 
-/// No `default`: models copy it, and then it is a choice.
 fn timeout_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let (default_s, max_s) = (COMMAND_TIMEOUT.as_secs(), COMMAND_TIMEOUT_MAX.as_secs());
-    schemars::json_schema!({
-        "type": "integer",
-        "minimum": 1,
-        "description": format!(
-            "Time limit in seconds (not milliseconds); {default_s} when left out, {max_s} at most. The command is killed \
-             when it is over."
-        ),
-    })
+    schemars::json_schema!({"type": "integer", "minimum": 1})
+}
+
+fn flag_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "boolean"})
 }
 
 /// See the module.
@@ -61,27 +67,38 @@ fn timeout_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 pub struct Bash {
     spec: ToolSpec,
     shell: Arc<Shell>,
+    tasks: Tasks,
+    background: Background,
 }
 
 impl Bash {
     /// The tool's name.
     pub const NAME: &'static str = "Bash";
 
-    /// Makes the tool.
-    pub fn new(shell: Arc<Shell>) -> Self {
+    /// Makes the tool for an agent that has, or has not, what it takes to look after commands in the background.
+    pub fn new(shell: Arc<Shell>, tasks: Tasks, looks_after_tasks: bool) -> Self {
+        let background = if looks_after_tasks {
+            shell.background()
+        } else {
+            Background::Unavailable
+        };
+        let description = Description {
+            shell: shell.name(),
+            background,
+        };
         let spec = ToolSpec {
             name: Self::NAME,
-            description: Description {
-                shell: shell.name(),
-                background: Background::Unavailable,
-            }
-            .text()
-            .into(),
-            parameters: Arc::new(args::schema_of::<BashArgs>()),
+            description: description.text().into(),
+            parameters: Arc::new(description.complete(args::schema_of::<BashArgs>())),
             dedupe: false,
             own_budget: true,
         };
-        Self { spec, shell }
+        Self {
+            spec,
+            shell,
+            tasks,
+            background,
+        }
     }
 }
 
@@ -104,22 +121,35 @@ impl Tool for Bash {
             Some(written) => directory(written, cx)?,
             None => cx.workspace.cwd.clone(),
         };
-        let (time_limit, timeout_note) = time_limit(args.timeout)?;
         let description = args
             .description
             .map(|text| text.trim().to_owned())
             .filter(|text| !text.is_empty());
+        let place = self.place(args.run_in_background, description.as_deref())?;
+        let disable_timeout = args.disable_timeout && place == Place::Background;
+        let limit = TimeLimit::of(args.timeout, disable_timeout, place, self.background)?;
         let job = Job {
             shell: Arc::clone(&self.shell),
+            tasks: self.tasks.clone(),
             session: cx.session.clone(),
+            agent: cx.agent.clone(),
+            description: description.clone().unwrap_or_default(),
             command: args.command.clone(),
             cwd: cwd.clone(),
-            time_limit,
-            timeout_note,
+            place,
+            limit,
+            background: self.background,
+        };
+        let title = match place {
+            Place::Foreground => title(&args.command, TITLE_CHARS),
+            Place::Background => {
+                let command = title(&args.command, BACKGROUND_TITLE_CHARS);
+                format!("Starting in background: {command}")
+            }
         };
         Ok(Call {
             accesses: vec![Access::All],
-            title: title(&args.command),
+            title,
             display: Display::Command {
                 command: args.command.clone(),
                 cwd: cwd.display().to_string(),
@@ -148,75 +178,72 @@ fn directory(written: &str, cx: &CallCx) -> Result<PathBuf, Refusal> {
     }
 }
 
-/// The time a command gets, and a line where it is not what was asked for.
-fn time_limit(requested_s: Option<u64>) -> Result<(Duration, Option<String>), Refusal> {
-    let max_s = COMMAND_TIMEOUT_MAX.as_secs();
-    match requested_s {
-        None => Ok((COMMAND_TIMEOUT, None)),
-        Some(0) => Err(Refusal::new(
-            "`timeout` must be at least 1 second. Nothing was run.",
-        )),
-        Some(seconds) if seconds <= max_s => Ok((Duration::from_secs(seconds), None)),
-        Some(seconds) => {
-            let note = format!(
-                "timeout: {seconds} seconds were requested, {max_s} seconds (the maximum) applied."
-            );
-            Ok((COMMAND_TIMEOUT_MAX, Some(note)))
+impl Bash {
+    /// Where a command runs.
+    fn place(&self, in_background: bool, description: Option<&str>) -> Result<Place, Refusal> {
+        if !in_background {
+            return Ok(Place::Foreground);
         }
+        if self.background == Background::Unavailable {
+            return Err(Refusal::new(
+                "Background mode is unavailable here, so `run_in_background` can't be used. Nothing was run.",
+            ));
+        }
+        if description.is_none() {
+            return Err(Refusal::new(
+                "A command in the background needs a `description`: say in a few words what it is for. Nothing was run.",
+            ));
+        }
+        Ok(Place::Background)
+    }
+}
+
+impl TimeLimit {
+    /// What a command gets, where it was asked for so many seconds.
+    fn of(
+        requested_s: Option<u64>,
+        disabled: bool,
+        place: Place,
+        background: Background,
+    ) -> Result<Self, Refusal> {
+        let (usual, most) = match (place, background) {
+            (Place::Background, Background::Available { default_limit, .. }) => {
+                (default_limit, TASK_TIMEOUT_MAX)
+            }
+            _ => (Some(COMMAND_TIMEOUT), COMMAND_TIMEOUT_MAX),
+        };
+        let max_s = most.as_secs();
+        let (limit, note) = match requested_s {
+            Some(0) => {
+                return Err(Refusal::new(
+                    "`timeout` must be at least 1 second. Nothing was run.",
+                ));
+            }
+            _ if disabled => (None, None),
+            None => (usual, None),
+            Some(seconds) if seconds <= max_s => (Some(Duration::from_secs(seconds)), None),
+            Some(seconds) => {
+                let note = format!(
+                    "timeout: {seconds} seconds were requested, {max_s} seconds (the maximum) applied."
+                );
+                (Some(most), Some(note))
+            }
+        };
+        Ok(Self { limit, note })
     }
 }
 
 /// A command on one line: line breaks with what surrounds them become a space, other control characters too.
-fn title(command: &str) -> String {
+fn title(command: &str, max_chars: usize) -> String {
     let lines: Vec<&str> = command
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
     let one_line = lines.join(" ").replace(char::is_control, " ");
-    match one_line.char_indices().nth(TITLE_CHARS) {
+    match one_line.char_indices().nth(max_chars) {
         None => one_line,
-        Some(_) => one_line
-            .chars()
-            .take(TITLE_CHARS - 1)
-            .chain(['…'])
-            .collect(),
-    }
-}
-
-/// What the description depends on.
-#[derive(Debug)]
-struct Description {
-    /// The shell's name.
-    shell: String,
-    background: Background,
-}
-
-/// Whether commands can run in the background.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Background {
-    /// They cannot: a command that takes too long is killed.
-    Unavailable,
-}
-
-impl Description {
-    fn text(&self) -> String {
-        let background = match self.background {
-            Background::Unavailable => format!(
-                "Background mode is unavailable: a command runs in the foreground, for at most `timeout` seconds ({} \
-                 when left out, {} at most), and is killed when its time is over. What it leaves running with `&` is \
-                 ended when it returns.",
-                COMMAND_TIMEOUT.as_secs(),
-                COMMAND_TIMEOUT_MAX.as_secs()
-            ),
-        };
-        include_str!("bash.md")
-            .trim()
-            .replace("{shell}", &self.shell)
-            .replace("{background}", &background)
-            .replace("{head_chars}", &COMMAND_HEAD_CHARS.to_string())
-            .replace("{tail_chars}", &COMMAND_TAIL_CHARS.to_string())
-            .replace("{line_chars}", &COMMAND_LINE_CHARS.to_string())
+        Some(_) => one_line.chars().take(max_chars - 1).chain(['…']).collect(),
     }
 }
 
@@ -225,23 +252,24 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::tool::shell::describe::{AtLimit, LeftRunning};
+
+    const BACKGROUND: Background = Background::Available {
+        at_limit: AtLimit::Background,
+        default_limit: Some(Duration::from_secs(600)),
+        left_running: LeftRunning::Task,
+    };
+
+    fn parameters(background: Background) -> Value {
+        let description = Description {
+            shell: "sh".to_owned(),
+            background,
+        };
+        description.complete(args::schema_of::<BashArgs>())
+    }
 
     #[test]
     fn what_the_model_is_told() {
-        let description = Description {
-            shell: "sh".to_owned(),
-            background: Background::Unavailable,
-        };
-        expect![[r"
-            Runs a command with `sh -c` and returns what it printed: standard output and standard error together, as they came.
-
-            - Every call starts a new, non-interactive shell in the session's directory, or in `cwd`. Directory changes, variables and functions do not carry over to the next call. Prefer `cwd` to a leading `cd`.
-            - Join steps that depend on one another with `&&` in one command. Quote paths that hold spaces.
-            - Background mode is unavailable: a command runs in the foreground, for at most `timeout` seconds (60 when left out, 300 at most), and is killed when its time is over. What it leaves running with `&` is ended when it returns.
-            - Standard input is empty and there is no terminal: programs that ask for input or a password fail instead of waiting. Use their non-interactive options. Pagers and colours are off; an editor that is started fails, so give commit messages and the like as arguments.
-            - A command that fails says so in its last line, with the exit code or signal.
-            - Of long output you see the first 20000 and the last 30000 characters, and of each line the first 2000. The whole of it is then in a file that the result names. Have commands print less where you can.
-            - Binary output is not shown, only saved."]].assert_eq(&description.text());
         expect![[r#"
             {
               "type": "object",
@@ -259,17 +287,31 @@ mod tests {
                 "timeout": {
                   "type": "integer",
                   "minimum": 1,
-                  "description": "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. The command is killed when it is over."
+                  "description": "Time limit in seconds (not milliseconds); 60 when left out, 300 at most. In the background 600 when left out, 86400 at most."
                 },
                 "description": {
                   "type": "string",
                   "description": "What the command is for, in a few words, for the user."
+                },
+                "run_in_background": {
+                  "type": "boolean",
+                  "default": false,
+                  "description": "True to start the command in the background and return at once. Needs a `description`."
+                },
+                "disable_timeout": {
+                  "type": "boolean",
+                  "default": false,
+                  "description": "True for a command in the background without any time limit. No effect in the foreground."
                 }
               },
               "required": [
                 "command"
               ]
-            }"#]].assert_eq(&serde_json::to_string_pretty(&args::schema_of::<BashArgs>()).unwrap());
+            }"#]].assert_eq(&serde_json::to_string_pretty(&parameters(BACKGROUND)).unwrap());
+        let without = parameters(Background::Unavailable);
+        let told = |field: &str| without["properties"][field]["description"].to_string();
+        assert!(told("run_in_background").contains("Unavailable here"));
+        assert!(told("timeout").contains("killed when it is over"));
     }
 
     #[test]
@@ -283,20 +325,48 @@ mod tests {
             (&long[1..], &long[1..]),
             (&long, &cut),
         ] {
-            assert_eq!(title(command), expected);
+            assert_eq!(title(command, TITLE_CHARS), expected);
         }
     }
 
     #[test]
     fn time_limits() {
-        assert_eq!(time_limit(None), Ok((Duration::from_secs(60), None)));
-        assert_eq!(time_limit(Some(300)), Ok((Duration::from_secs(300), None)));
-        assert!(time_limit(Some(0)).is_err());
-        let (limit, note) = time_limit(Some(120_000)).unwrap();
-        assert_eq!(limit, Duration::from_secs(300));
+        let unlimited = Background::Available {
+            at_limit: AtLimit::Kill,
+            default_limit: None,
+            left_running: LeftRunning::Task,
+        };
+        let foreground = [Background::Unavailable, BACKGROUND, unlimited]
+            .map(|background| (Place::Foreground, background));
+        for (place, background) in foreground {
+            for (requested, expected) in [(None, 60), (Some(300), 300), (Some(120_000), 300)] {
+                let given = TimeLimit::of(requested, false, place, background).unwrap();
+                assert_eq!(given.limit, Some(Duration::from_secs(expected)));
+                assert_eq!(given.note.is_some(), requested == Some(120_000));
+            }
+        }
+        for (requested, disabled, background, expected) in [
+            (None, false, BACKGROUND, Some(600)),
+            (None, true, BACKGROUND, None),
+            (Some(5), true, BACKGROUND, None),
+            (Some(90_000), false, BACKGROUND, Some(86_400)),
+            (None, false, unlimited, None),
+            (Some(1), false, unlimited, Some(1)),
+            (Some(90_000), false, unlimited, Some(86_400)),
+        ] {
+            let given = TimeLimit::of(requested, disabled, Place::Background, background).unwrap();
+            assert_eq!(
+                given.limit,
+                expected.map(Duration::from_secs),
+                "{requested:?}"
+            );
+        }
+        let note = TimeLimit::of(Some(120_000), false, Place::Foreground, BACKGROUND).unwrap();
         assert_eq!(
-            note.unwrap(),
+            note.note.unwrap(),
             "timeout: 120000 seconds were requested, 300 seconds (the maximum) applied."
         );
+        let zero = TimeLimit::of(Some(0), true, Place::Background, BACKGROUND);
+        assert!(zero.is_err());
     }
 }

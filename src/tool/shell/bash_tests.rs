@@ -15,13 +15,15 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bash, Shell};
-use crate::config::values::ShellConfig;
+use crate::background::testing::{Heard, Told, parts};
+use crate::background::{StopOptions, Tasks, Unheard, Which, Whose, Window};
+use crate::config::values::{ShellConfig, TaskConfig};
 use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::message::Part;
 use crate::kernel::rule::Subject;
+use crate::kernel::task::{TaskInfo, TaskStatus};
 use crate::os::env::Env;
-use crate::os::ids::RandomIds;
-use crate::os::process::{ExitWatch, Processes};
+use crate::os::process::ExitWatch;
 use crate::path::Workspace;
 use crate::schema::Validator;
 use crate::tool::{Call, CallCx, ExecCx, Outcome, Progress, Refusal, Tool, args};
@@ -36,7 +38,10 @@ struct Bench {
     _dir: TempDir,
     ws: PathBuf,
     results: PathBuf,
-    shell: Shell,
+    shell: Arc<Shell>,
+    tasks: Tasks,
+    heard: Arc<Heard>,
+    looks_after_tasks: bool,
     ambient: Vec<(&'static str, &'static str)>,
 }
 
@@ -58,38 +63,60 @@ impl Bench {
             vars,
         ]
         .concat();
-        let shell = shell(&ambient, &ShellConfig::default());
+        let results = root.join("tasks");
         Self {
             _dir: dir,
             ws,
-            results: root.join("results"),
-            shell,
+            shell: shell(&ambient, &ShellConfig::default(), &TaskConfig::default()),
+            tasks: Tasks::for_tests(&results),
+            heard: Arc::default(),
+            looks_after_tasks: false,
+            results,
             ambient,
         }
     }
 
     fn configured(config: &ShellConfig) -> Self {
         let mut bench = Self::new();
-        bench.shell = shell(&bench.ambient, config);
+        bench.shell = shell(&bench.ambient, config, &TaskConfig::default());
         bench
+    }
+
+    /// For an agent that can look after commands in the background.
+    fn with_background(config: &ShellConfig, tasks: &TaskConfig) -> Self {
+        let mut bench = Self::new();
+        bench.shell = shell(&bench.ambient, config, tasks);
+        let mut parts = parts(&bench.results, bench.heard.clone());
+        parts.limits.max_running = tasks.max_running;
+        bench.tasks = Tasks::open(parts);
+        bench.looks_after_tasks = true;
+        bench
+    }
+
+    /// Ends everything that still runs.
+    async fn close(&self) {
+        self.tasks.close("the test is over", PATIENCE).await;
+    }
+
+    fn active(&self) -> Vec<TaskInfo> {
+        self.tasks.list(Whose::Anyones, Which::Active)
     }
 
     fn with_grace(grace: Duration) -> Self {
         let mut bench = Self::new();
-        bench.shell.grace = grace;
+        let mut parts = parts(&bench.results, Arc::new(Unheard));
+        parts.limits.grace = grace;
+        bench.tasks = Tasks::open(parts);
         bench
     }
 
     /// Validates and resolves.
     fn resolve(&self, mut args: Value) -> Result<Call, Refusal> {
-        let shell = Shell {
-            program: self.shell.program.clone(),
-            env: self.shell.env.clone(),
-            processes: self.shell.processes.clone(),
-            ids: RandomIds::default(),
-            ..self.shell
-        };
-        let bash = Bash::new(Arc::new(shell));
+        let bash = Bash::new(
+            self.shell.clone(),
+            self.tasks.clone(),
+            self.looks_after_tasks,
+        );
         let spec = bash.spec();
         args::normalize(&mut args, &spec.parameters);
         Validator::compile(&spec.parameters)
@@ -101,6 +128,7 @@ impl Bench {
             agent: "main".into(),
             workspace: Arc::new(Workspace::of_dir(&self.ws)),
             todos: Arc::default(),
+            host_files: None,
         };
         bash.resolve(args, &cx)
     }
@@ -155,12 +183,12 @@ impl Bench {
 
     /// The one log there is, which the outcome names with its size.
     fn log(&self, outcome: &Outcome) -> Vec<u8> {
-        let files: Vec<_> = std::fs::read_dir(&self.results)
+        let logs = std::fs::read_dir(&self.results)
             .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        let [file] = files.as_slice() else {
-            panic!("{files:?}")
+            .map(|entry| entry.unwrap().path().join("output.log"));
+        let logs: Vec<_> = logs.filter(|log| log.exists()).collect();
+        let [file] = logs.as_slice() else {
+            panic!("{logs:?}")
         };
         let named = format!("output_path: {}\n", file.display());
         assert!(text(outcome).contains(&named), "{}", text(outcome));
@@ -169,7 +197,8 @@ impl Bench {
     }
 
     fn assert_no_log(&self) {
-        assert!(!self.results.exists());
+        let left = std::fs::read_dir(&self.results);
+        assert!(left.is_err() || left.unwrap().next().is_none());
     }
 }
 
@@ -177,12 +206,9 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn shell(ambient: &[(&str, &str)], config: &ShellConfig) -> Shell {
-    Shell::new(
-        &Env::of(ambient.iter().copied()),
-        config,
-        Processes::new(None),
-    )
+fn shell(ambient: &[(&str, &str)], config: &ShellConfig, tasks: &TaskConfig) -> Arc<Shell> {
+    let env = Env::of(ambient.iter().copied());
+    Arc::new(Shell::new(&env, config, tasks))
 }
 
 /// Keeps what was shown; cancels on a cue.
@@ -341,8 +367,8 @@ fn what_is_refused() {
         json!({"command": " \n\t"}),
         json!({"command": "a\u{0}b"}),
         json!({"comand": "ls"}),
-        json!({"command": "ls", "run_in_background": true}),
-        json!({"command": "ls", "disable_timeout": false}),
+        json!({"command": "ls", "run_in_background": true, "description": "list"}),
+        json!({"command": "ls", "run_in_background": 1}),
         json!({"command": "ls", "timeout": 0}),
         json!({"command": "ls", "timeout": -5}),
         json!({"command": "ls", "timeout": 1.5}),
@@ -622,17 +648,15 @@ async fn long_output_is_in_the_log_byte_by_byte() {
     assert!(
         !outcome.is_error
             && shown.starts_with("1\n2\n")
-            && shown.contains("\n99999\n100000\noutput_path: ")
+            && shown.contains("\n99999\n100000\ntask_id: bash-")
     );
     assert!(shown.contains(" lines omitted …]") && shown.contains("\noutput_size_bytes: 588895\n"));
     let expected: String = (1..=100_000).map(|n| n.to_string() + "\n").collect();
     assert_eq!(bench.log(&outcome), expected.as_bytes());
-    let log = std::fs::read_dir(&bench.results)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap();
-    assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let named = shown.split_once("\noutput_path: ").unwrap().1;
+    let log = Path::new(named.lines().next().unwrap());
+    assert_eq!((mode(log), mode(log.parent().unwrap())), (0o600, 0o700));
     assert!(matches!(
         outcome.display,
         Some(Display::CommandOutput {
@@ -652,7 +676,7 @@ async fn more_than_memory_holds_passes_through() {
     assert!(
         !outcome.is_error
             && shown.starts_with("abcdefg\n")
-            && shown.contains("\nthe end\noutput_path: ")
+            && shown.contains("\nthe end\ntask_id: bash-")
     );
     assert!(shown.contains("\noutput_size_bytes: 20000008\n"));
     let log = bench.log(&outcome);
@@ -693,7 +717,7 @@ async fn bytes_that_are_no_text() {
     bench.assert_no_log();
     let outcome = bench.run("head -c 1048576 /dev/urandom").await;
     assert!(!outcome.is_error);
-    let expected = "binary output, 1048576 bytes, not shown\noutput_path: ";
+    let expected = "binary output, 1048576 bytes, not shown\ntask_id: bash-";
     assert!(
         text(&outcome).starts_with(expected) && text(&outcome).len() < 500,
         "{}",
@@ -757,4 +781,171 @@ async fn git_neither_pages_nor_edits_nor_colours() {
         "{}",
         text(&outcome)
     );
+}
+
+#[tokio::test]
+async fn a_command_in_the_background() {
+    let bench = Bench::with_background(&ShellConfig::default(), &TaskConfig::default());
+    let refused =
+        bench.resolve(json!({"command": "ls", "run_in_background": true, "description": " "}));
+    assert!(refused.err().unwrap().message.contains("`description`"));
+    let args =
+        json!({"command": "cat; echo up", "run_in_background": true, "description": "say up"});
+    let call = bench.resolve(args.clone()).unwrap();
+    assert_eq!(call.title, "Starting in background: cat; echo up");
+    let outcome = bench.call(args).await;
+    let (told, id) = (text(&outcome), bench.heard.ended(1).await[0].0.id.clone());
+    assert!(
+        !outcome.is_error && told.contains(&format!("\ntask_id: {id}\npid: ")),
+        "{told}"
+    );
+    assert!(
+        told.contains("\ndescription: say up\nstatus: running\n"),
+        "{told}"
+    );
+    let info = bench.tasks.get(Whose::Anyones, &id).unwrap();
+    assert_eq!(
+        (info.status, info.timeout_ms),
+        (TaskStatus::Completed, Some(600_000))
+    );
+    let told = bench.heard.told();
+    assert!(matches!(told.first(), Some(Told::Started(_))));
+    assert_eq!(bench.heard.ended(1).await[0].1, "up\n");
+}
+
+#[tokio::test]
+async fn background_time_limits() {
+    let unlimited = TaskConfig {
+        bash_timeout: None,
+        ..TaskConfig::default()
+    };
+    let bench = Bench::with_background(&ShellConfig::default(), &unlimited);
+    let start = async |more: Value| {
+        let mut args =
+            json!({"command": "sleep 600", "run_in_background": true, "description": "s"});
+        args.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let outcome = bench.call(args).await;
+        assert!(!outcome.is_error, "{}", text(&outcome));
+    };
+    start(json!({"timeout": 1})).await;
+    let ended = bench.heard.ended(1).await;
+    assert_eq!(ended[0].0.status, TaskStatus::TimedOut);
+    start(json!({})).await;
+    assert_eq!(bench.active()[0].timeout_ms, None);
+    start(json!({"timeout": 90_000})).await;
+    assert_eq!(bench.active()[0].timeout_ms, Some(86_400_000));
+    start(json!({"timeout": 5, "disable_timeout": true})).await;
+    assert_eq!(bench.active()[0].timeout_ms, None);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_foreground_command_whose_time_is_over_goes_on() {
+    let bench = Bench::with_background(&ShellConfig::default(), &TaskConfig::default());
+    let gate = bench.ws.join("gate");
+    let command = "echo A; while [ ! -e gate ]; do sleep 0.05; done; echo B";
+    let outcome = bench.call(json!({"command": command, "timeout": 1})).await;
+    let [task] = &bench.active()[..] else {
+        panic!("one task runs")
+    };
+    let told = text(&outcome);
+    assert!(
+        told.starts_with("The command did not end within 1 s. It was not killed"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("task_id: {}\n", task.id)) && told.ends_with("Output so far:\nA\n")
+    );
+    assert_eq!((outcome.is_error, task.timeout_ms), (false, Some(600_000)));
+    std::fs::write(gate, "").unwrap();
+    let (info, tail) = bench.heard.ended(1).await.remove(0);
+    assert_eq!(
+        (info.status, tail.as_str()),
+        (TaskStatus::Completed, "A\nB\n")
+    );
+
+    let killing = TaskConfig {
+        auto_background: false,
+        ..TaskConfig::default()
+    };
+    let bench = Bench::with_background(&ShellConfig::default(), &killing);
+    let outcome = bench
+        .call(json!({"command": "echo A; sleep 600", "timeout": 1}))
+        .await;
+    assert!(text(&outcome).starts_with("A\nThe command was killed by timeout (1 s)."));
+    assert!(bench.active().is_empty() && bench.heard.told().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_left_running_is_named_or_ended() {
+    let bench = Bench::with_background(&ShellConfig::default(), &TaskConfig::default());
+    let outcome = bench.run("sleep 600 & echo hi").await;
+    let [residual] = &bench.active()[..] else {
+        panic!("{}", text(&outcome))
+    };
+    let note = format!(
+        "1 background process was left running; it goes on as task {}.",
+        residual.id
+    );
+    assert_ok(&outcome, &format!("hi\n{note}"));
+    let stop = bench
+        .tasks
+        .stop(Whose::Anyones, &residual.id, StopOptions::default());
+    assert_eq!(stop.await.unwrap().status, TaskStatus::Killed);
+    // Also what left the group, as long as it holds the output.
+    let outcome = bench.run("setsid sleep 600 & echo hi").await;
+    assert!(
+        text(&outcome).contains("it goes on as task"),
+        "{}",
+        text(&outcome)
+    );
+    bench.close().await;
+
+    let config = ShellConfig {
+        kill_survivors: true,
+        ..ShellConfig::default()
+    };
+    let bench = Bench::with_background(&config, &TaskConfig::default());
+    let outcome = bench.run("sleep 600 & echo hi").await;
+    assert_ok(
+        &outcome,
+        "hi\n1 background process that the command left running was ended.",
+    );
+    assert!(bench.active().is_empty());
+}
+
+#[tokio::test]
+async fn no_more_tasks_than_may_run() {
+    let one = TaskConfig {
+        max_running: 1,
+        ..TaskConfig::default()
+    };
+    let bench = Bench::with_background(&ShellConfig::default(), &one);
+    let args = json!({"command": "echo x >> ran; sleep 600", "run_in_background": true, "description": "d"});
+    let outcomes = futures::future::join_all([bench.call(args.clone()), bench.call(args)]).await;
+    let refused: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_error).collect();
+    let [refused] = &refused[..] else {
+        panic!("{outcomes:?}")
+    };
+    assert!(text(refused).contains("1 tasks are running, which is the most there may be (1)"));
+    for _ in 0..5 {
+        assert_ok(&bench.run("echo free").await, "free\n");
+    }
+    bench.close().await;
+    assert_eq!(bench.heard.ended(1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_background_output_is_read_by_pages() {
+    let bench = Bench::with_background(&ShellConfig::default(), &TaskConfig::default());
+    let args = json!({"command": "seq 1 20000", "run_in_background": true, "description": "count"});
+    bench.call(args).await;
+    let (info, tail) = bench.heard.ended(1).await.remove(0);
+    assert!(tail.ends_with("\n20000\n") && tail.len() <= 4096);
+    let page = bench
+        .tasks
+        .output(Whose::Anyones, &info.id, Window::From(2), 4);
+    assert_eq!(page.await.unwrap().bytes, b"2\n3\n");
 }

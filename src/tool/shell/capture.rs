@@ -1,30 +1,22 @@
-//! What becomes of a command's output: what the model reads, and the log.
+//! What the model reads of a command's output.
 //!
 //! As long as the output fits, it is kept as text line by line. When it no longer does, its beginning is settled, and the
-//! rest only passes through a ring of the latest raw bytes, from which the end is made when the command has ended. So
-//! a flood costs copying and counting, nothing more.
+//! end is made from the ring of the latest raw bytes when the command has ended. So a flood costs counting, nothing
+//! more.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 
-use super::log::Caps;
-use super::ring::Ring;
 use super::sample::Sample;
-use super::spill::Spill;
 use super::view::{Line, View};
-use crate::kernel::limits::{COMMAND_HEAD_CHARS, COMMAND_RING_BYTES, COMMAND_TAIL_CHARS};
+use crate::background::Ring;
+use crate::kernel::limits::{COMMAND_HEAD_CHARS, COMMAND_TAIL_CHARS};
 use crate::os::process::{Chunk, Stream};
 
 /// See the module.
 pub(super) struct Capture {
-    total_bytes: u64,
     n_newlines: u64,
-    ring: Ring,
     sample: Sample,
     phase: Phase,
-    spill: Option<Spill>,
-    log_path: PathBuf,
-    is_log_closed: bool,
 }
 
 enum Phase {
@@ -37,15 +29,12 @@ enum Phase {
 }
 
 /// An output that has ended.
+#[derive(Debug, Default)]
 pub(super) struct Captured {
     /// What the model reads.
     pub(super) shown: Shown,
-    /// Raw bytes in all.
-    pub(super) total_bytes: u64,
     /// Whether the text is everything.
     pub(super) is_whole: bool,
-    /// The log: always begun where the text is not everything, to be thrown away where it is.
-    pub(super) spill: Option<Spill>,
 }
 
 /// See [`Captured::shown`].
@@ -57,24 +46,20 @@ pub(super) enum Shown {
     Binary,
 }
 
+impl Default for Shown {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
+}
+
 impl Capture {
-    /// Captures a whole output; a log goes to `log_path` when one is needed.
-    pub(super) fn new(log_path: PathBuf) -> Self {
+    /// Captures a whole output.
+    pub(super) fn new() -> Self {
         Self {
-            total_bytes: 0,
             n_newlines: 0,
-            ring: Ring::new(COMMAND_RING_BYTES),
             sample: Sample::default(),
             phase: Phase::Whole(Box::new(Whole::new())),
-            spill: None,
-            log_path,
-            is_log_closed: false,
         }
-    }
-
-    /// Raw bytes so far.
-    pub(super) fn total_bytes(&self) -> u64 {
-        self.total_bytes
     }
 
     /// Whether the output is known to be no text.
@@ -82,9 +67,13 @@ impl Capture {
         matches!(self.phase, Phase::Binary)
     }
 
-    /// Takes output.
+    /// Whether the text will not be everything.
+    pub(super) fn wants_log(&self) -> bool {
+        !matches!(self.phase, Phase::Whole(_))
+    }
+
+    /// Takes output, which then goes into the ring.
     pub(super) fn push(&mut self, chunk: &Chunk) {
-        self.total_bytes += chunk.bytes.len() as u64;
         self.n_newlines += count_newlines(&chunk.bytes);
         if let Phase::Whole(whole) = &mut self.phase {
             if self.sample.push(&chunk.bytes) {
@@ -96,28 +85,10 @@ impl Capture {
                 }
             }
         }
-        let is_whole = matches!(self.phase, Phase::Whole(_));
-        if !is_whole || !self.ring.has_room(chunk.bytes.len()) {
-            self.open_log().push(&chunk.bytes);
-        }
-        self.ring.push(chunk.stream, &chunk.bytes);
     }
 
-    /// The log, where there is one; it must be advanced.
-    pub(super) fn spill(&mut self) -> Option<&mut Spill> {
-        self.spill.as_mut()
-    }
-
-    /// Writes no more to the log, and begins none.
-    pub(super) fn close_log(&mut self) {
-        self.is_log_closed = true;
-        if let Some(spill) = &mut self.spill {
-            spill.close();
-        }
-    }
-
-    /// Ends the output and settles what the model reads.
-    pub(super) fn finish(mut self) -> Captured {
+    /// Ends the output and settles what the model reads. The ring holds the latest part of the same output.
+    pub(super) fn finish(mut self, ring: &mut Ring) -> Captured {
         if matches!(self.phase, Phase::Whole(_)) && self.sample.finish() {
             self.phase = Phase::Binary;
         }
@@ -127,7 +98,7 @@ impl Capture {
                 (Shown::Text(std::mem::take(&mut whole.text)), is_whole)
             }
             Phase::Long(head) => {
-                let tail = Tail::of(&mut self.ring, head.end);
+                let tail = Tail::of(ring, head.end);
                 let n_omitted = tail.start - head.end;
                 let n_lines = self.n_newlines - head.n_newlines - tail.n_newlines;
                 let mut text = std::mem::take(&mut head.text);
@@ -141,30 +112,7 @@ impl Capture {
             }
             Phase::Binary => (Shown::Binary, false),
         };
-        if !is_whole {
-            self.open_log();
-        }
-        Captured {
-            shown,
-            total_bytes: self.total_bytes,
-            is_whole,
-            spill: self.spill,
-        }
-    }
-
-    /// The log, begun with everything in the ring. Before the first call that is the whole output without the chunk
-    /// that is being taken.
-    fn open_log(&mut self) -> &mut Spill {
-        self.spill.get_or_insert_with(|| {
-            let mut spill = Spill::new(self.log_path.clone(), Caps::default());
-            for (_, piece) in self.ring.pieces() {
-                spill.push(piece);
-            }
-            if self.is_log_closed {
-                spill.close();
-            }
-            spill
-        })
+        Captured { shown, is_whole }
     }
 }
 

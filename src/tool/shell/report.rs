@@ -5,9 +5,9 @@ use std::time::Duration;
 use longshore_protocol::value::display::Display;
 
 use super::capture::Shown;
-use super::spill::Kept;
 use super::utf8::{cut_after, cut_before};
 use crate::kernel::limits::{COMMAND_TIMEOUT_MAX, DISPLAY_BYTES};
+use crate::kernel::task::TaskInfo;
 use crate::os::process::{Exit, Status};
 use crate::tool::Outcome;
 
@@ -15,7 +15,7 @@ use crate::tool::Outcome;
 const DISPLAY_HEAD_PERCENT: usize = 40;
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The command ended by itself.
     Exited(Exit),
@@ -28,6 +28,11 @@ pub(super) enum Ending {
     Flooded {
         /// What it could have written.
         limit_bytes: u64,
+    },
+    /// Somebody else than the turn's user stopped it.
+    Stopped {
+        /// Why.
+        reason: Option<String>,
     },
     /// The turn was cancelled.
     Interrupted {
@@ -44,23 +49,28 @@ pub(super) struct Report {
     pub(super) exit: Option<Exit>,
     /// What it wrote.
     pub(super) shown: Shown,
-    /// How much it wrote.
-    pub(super) total_bytes: u64,
-    /// Where all of it is, if not in the text.
-    pub(super) kept: Option<Kept>,
+    /// The task it was: how much it wrote, and where all of it is, if not in the text.
+    pub(super) info: TaskInfo,
+    /// The task that what it left running has become.
+    pub(super) residual: Option<TaskInfo>,
     /// A line about the time it was given, where not the one that was asked for.
     pub(super) timeout_note: Option<String>,
     /// Output could not be read.
     pub(super) read_error: Option<String>,
+    /// Whether it has ended; otherwise its log is still being written.
+    pub(super) is_over: bool,
 }
 
 impl Report {
     /// The outcome of the call.
     pub(super) fn into_outcome(self) -> Outcome {
-        let truncated = self.kept.is_some();
+        let truncated = self.info.output.log_path.is_some();
         let output = match &self.shown {
             Shown::Text(text) => text.clone(),
-            Shown::Binary => format!("binary output, {} bytes, not shown", self.total_bytes),
+            Shown::Binary => format!(
+                "binary output, {} bytes, not shown",
+                self.info.output.size_bytes
+            ),
         };
         let notes = self.notes();
         let told = self.ending_line();
@@ -95,10 +105,20 @@ impl Report {
     /// Lines beside the output that do not make it a failure.
     fn notes(&self) -> Vec<String> {
         let left_running = self.exit.map_or(0, |exit| exit.left_running);
-        let survivors = match left_running {
-            0 => None,
-            1 => Some("1 background process that the command left running was ended.".to_owned()),
-            n => Some(format!(
+        let survivors = match (left_running, &self.residual) {
+            (0, _) => None,
+            (1, Some(task)) => Some(format!(
+                "1 background process was left running; it goes on as task {}.",
+                task.id
+            )),
+            (n, Some(task)) => Some(format!(
+                "{n} background processes were left running; they go on as task {}.",
+                task.id
+            )),
+            (1, None) => {
+                Some("1 background process that the command left running was ended.".to_owned())
+            }
+            (n, None) => Some(format!(
                 "{n} background processes that the command left running were ended."
             )),
         };
@@ -114,7 +134,7 @@ impl Report {
         if let Some(error) = &self.read_error {
             return Some(format!("The output could not be read to its end: {error}."));
         }
-        match self.ending {
+        match &self.ending {
             Ending::Exited(exit) => match exit.status {
                 Status::Code(0) => None,
                 Status::Code(code) => Some(format!("The command failed with exit code {code}.")),
@@ -125,7 +145,7 @@ impl Report {
                 )),
                 Status::Unknown => Some("It is unknown how the command ended.".to_owned()),
             },
-            Ending::TimedOut { limit } if limit < COMMAND_TIMEOUT_MAX => Some(format!(
+            Ending::TimedOut { limit } if *limit < COMMAND_TIMEOUT_MAX => Some(format!(
                 "The command was killed by timeout ({} s). If it needs longer, give a larger `timeout`.",
                 limit.as_secs()
             )),
@@ -137,6 +157,10 @@ impl Report {
                 "The command was killed because it wrote more than {limit_bytes} bytes, the most a command may write. \
                  Redirect its output to a file and look at parts of it, or have it write less."
             )),
+            Ending::Stopped {
+                reason: Some(reason),
+            } => Some(format!("The command was stopped: {reason}.")),
+            Ending::Stopped { reason: None } => Some("The command was stopped.".to_owned()),
             Ending::Interrupted { is_over: true } => {
                 Some("The command was interrupted by user.".to_owned())
             }
@@ -149,18 +173,22 @@ impl Report {
 
     /// Where the whole output is.
     fn reference(&self) -> Option<String> {
-        let kept = self.kept.as_ref()?;
+        let output = &self.info.output;
+        let path = output.log_path.as_ref()?;
         let mut lines = vec![
-            format!("output_path: {}", kept.path.display()),
-            format!("output_size_bytes: {}", self.total_bytes),
+            format!("task_id: {}", self.info.id),
+            format!("output_path: {}", path.display()),
+            format!("output_size_bytes: {}", output.size_bytes),
         ];
-        if kept.gap_bytes > 0 {
+        if output.log_gap_bytes > 0 {
             lines.push(format!(
                 "log_gap_bytes: {} (between the beginning and the end kept there)",
-                kept.gap_bytes
+                output.log_gap_bytes
             ));
         }
-        lines.push(match &kept.problem {
+        let problem = output.log_problem.as_deref();
+        let problem = problem.or((!self.is_over).then_some("it is still being written"));
+        lines.push(match problem {
             Some(problem) => format!("log_incomplete: {problem}"),
             None => {
                 "next_step: if you need more of the output, read the file at output_path in pages."
@@ -184,7 +212,7 @@ fn with_lines<'a>(text: &str, lines: impl Iterator<Item = &'a String>) -> String
 }
 
 /// Cuts a text for display, in the middle; tells whether anything was cut.
-fn cut_middle(text: String) -> (String, bool) {
+pub(super) fn cut_middle(text: String) -> (String, bool) {
     const MARK: &str = "\n[…]\n";
     if text.len() <= DISPLAY_BYTES {
         return (text, false);
@@ -202,6 +230,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::message::Part;
+    use crate::tool::shell::testing::ended_task;
 
     fn exit(status: Status) -> Exit {
         Exit {
@@ -213,16 +242,17 @@ mod tests {
 
     fn report(ending: Ending, text: &str) -> Report {
         Report {
-            ending,
-            exit: match ending {
-                Ending::Exited(exit) => Some(exit),
+            exit: match &ending {
+                Ending::Exited(exit) => Some(*exit),
                 _ => None,
             },
+            ending,
             shown: Shown::Text(text.to_owned()),
-            total_bytes: text.len() as u64,
-            kept: None,
+            info: ended_task(text.len() as u64),
+            residual: None,
             timeout_note: None,
             read_error: None,
+            is_over: true,
         }
     }
 
@@ -290,6 +320,14 @@ mod tests {
                 true,
             ),
             (
+                Ending::Stopped {
+                    reason: Some("enough".to_owned()),
+                },
+                "a",
+                "a\nThe command was stopped: enough.",
+                true,
+            ),
+            (
                 Ending::Interrupted { is_over: true },
                 "a",
                 "a\nThe command was interrupted by user.",
@@ -302,7 +340,7 @@ mod tests {
                 true,
             ),
         ] {
-            let outcome = report(ending, output).into_outcome();
+            let outcome = report(ending.clone(), output).into_outcome();
             assert!(
                 text(&outcome).starts_with(expected),
                 "{ending:?}: {}",
@@ -320,14 +358,11 @@ mod tests {
     fn everything_at_once_in_its_order() {
         let mut ended = exit(Status::Code(1));
         ended.left_running = 2;
-        let kept = Kept {
-            path: PathBuf::from("/r/x.log"),
-            gap_bytes: 5,
-            problem: None,
-        };
+        let mut info = ended_task(900);
+        info.output.log_path = Some(PathBuf::from("/r/x.log"));
+        info.output.log_gap_bytes = 5;
         let outcome = Report {
-            kept: Some(kept),
-            total_bytes: 900,
+            info,
             timeout_note: Some("clamped".to_owned()),
             ..report(Ending::Exited(ended), "head\n")
         }
@@ -335,7 +370,7 @@ mod tests {
         assert_eq!(
             text(&outcome),
             "head\nclamped\n2 background processes that the command left running were ended.\n\
-             output_path: /r/x.log\noutput_size_bytes: 900\n\
+             task_id: bash-00000001\noutput_path: /r/x.log\noutput_size_bytes: 900\n\
              log_gap_bytes: 5 (between the beginning and the end kept there)\n\
              next_step: if you need more of the output, read the file at output_path in pages.\n\
              The command failed with exit code 1."

@@ -4,248 +4,226 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_protocol::id::SessionId;
-use tokio::time::{Instant, sleep_until, timeout};
+use longshore_protocol::id::{AgentId, SessionId};
+use tokio::time::{Instant, sleep_until};
 
 use super::Shell;
-use super::capture::{Capture, Captured};
+use super::describe::{AtLimit, Background, LeftRunning};
 use super::environment::SESSION_ID;
-use super::live::Live;
+use super::going_on;
 use super::report::{Ending, Report};
-use super::spill::{Kept, Spill};
+use super::tap::{CallTap, Seen};
+use crate::background::{ProcessSpec, Released, StartError, StopCause, Tasks, Why};
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
-use crate::os::process::{Chunk, Command, Exit, Running, SpawnError};
+use crate::os::process::{Command, SpawnError};
 use crate::tool::{ExecCx, Outcome};
 
-/// How long a cancelled call waits for its log to be written.
-const LOG_WAIT_AFTER_CANCEL: Duration = Duration::from_millis(300);
+/// Why a command is stopped whose turn was cancelled.
+const INTERRUPTED: &str = "interrupted by user";
 
 /// A command to run.
 pub(super) struct Job {
     pub(super) shell: Arc<Shell>,
+    pub(super) tasks: Tasks,
     pub(super) session: SessionId,
+    pub(super) agent: AgentId,
     /// The command line.
     pub(super) command: String,
     /// Absolute.
     pub(super) cwd: PathBuf,
-    /// How long it may run.
-    pub(super) time_limit: Duration,
-    /// A line for the result, where the limit is not the one that was asked for.
-    pub(super) timeout_note: Option<String>,
+    /// What it is for; may be empty.
+    pub(super) description: String,
+    pub(super) place: Place,
+    pub(super) limit: TimeLimit,
+    pub(super) background: Background,
 }
 
-/// What the command did next.
-enum Event {
-    Wrote(Chunk),
-    Ended(Exit),
-}
-
-/// Why a stop was asked for.
+/// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    Timeout,
-    Flood { limit_bytes: u64 },
-    Cancel,
+pub(super) enum Place {
+    /// The call waits for it.
+    Foreground,
+    /// The call returns at once.
+    Background,
+}
+
+/// How long a command may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TimeLimit {
+    /// `None` is for ever.
+    pub(super) limit: Option<Duration>,
+    /// A line for the result, where the limit is not the one that was asked for.
+    pub(super) note: Option<String>,
 }
 
 impl Job {
-    /// Runs the command in the foreground.
+    /// Runs the command, or starts it.
     pub(super) async fn run(self, cx: ExecCx) -> Outcome {
         if cx.cancel.is_cancelled() {
             return Outcome::failed("The call was aborted before start; the command was not run.");
         }
-        let task_id = self.shell.new_task_id();
-        let deadline = Instant::now() + self.time_limit;
-        let running = match self.spawn(&task_id).await {
-            Ok(running) => running,
-            Err(error) => return Outcome::failed(not_run(&error)),
-        };
-        let pump = Pump {
-            running,
-            capture: Capture::new(cx.results_dir.join(format!("{task_id}.log"))),
-            live: Live::new(Arc::clone(&cx.progress), cx.cancel.clone()),
-            stop: None,
-        };
-        pump.run(self, &cx, deadline).await
+        match self.place {
+            Place::Foreground => self.attach(cx).await,
+            Place::Background => self.start().await,
+        }
     }
 
-    async fn spawn(&self, task_id: &str) -> Result<Running, SpawnError> {
-        let program = &self.shell.program;
-        if !program.is_absolute() {
+    async fn start(self) -> Outcome {
+        let started = match self.spec().await {
+            Ok(spec) => self.tasks.start_process(spec).await,
+            Err(error) => Err(error.into()),
+        };
+        match started {
+            Ok(info) => going_on::started(&info, self.limit.note.as_deref()),
+            Err(error) => Outcome::failed(not_run(&error)),
+        }
+    }
+
+    async fn attach(self, cx: ExecCx) -> Outcome {
+        let (tap, mut seen) = CallTap::new(&cx.progress, &cx.cancel);
+        let started = match self.spec().await {
+            Ok(spec) => self.tasks.run_process(spec, Box::new(tap)).await,
+            Err(error) => Err(error.into()),
+        };
+        let attached = match started {
+            Ok(attached) => attached,
+            Err(error) => return Outcome::failed(not_run(&error)),
+        };
+        // Set by a cancel: when the call gives up waiting for the end.
+        let mut give_up: Option<Instant> = None;
+        let mut was_cancelled = false;
+        let seen = loop {
+            tokio::select! {
+                biased;
+                seen = &mut seen => break seen,
+                () = cx.cancel.cancelled(), if !was_cancelled => {
+                    was_cancelled = true;
+                    attached.stop(INTERRUPTED);
+                    give_up = Some(Instant::now() + PROCESS_GRACE_IN_CALL);
+                }
+                () = at(give_up) => {
+                    give_up = None;
+                    attached.give_up();
+                }
+            }
+        };
+        match seen {
+            Ok(seen) => self.report(seen, was_cancelled),
+            // Only while the runtime is going away.
+            Err(_) => Outcome::failed("The command was abandoned; its output is lost."),
+        }
+    }
+
+    async fn spec(&self) -> Result<ProcessSpec, SpawnError> {
+        let shell = &self.shell;
+        if !shell.program.is_absolute() {
             return Err(SpawnError::Program {
-                program: program.clone(),
+                program: shell.program.clone(),
                 source: std::io::Error::new(
                     std::io::ErrorKind::NotFound,
                     "it is not in PATH and not an absolute path",
                 ),
             });
         }
+        let (detach_at_limit, time_limit_detached, keep_survivors) = match self.background {
+            Background::Unavailable => (false, None, false),
+            Background::Available {
+                at_limit,
+                default_limit,
+                left_running,
+            } => (
+                at_limit == AtLimit::Background,
+                default_limit,
+                left_running == LeftRunning::Task,
+            ),
+        };
+        let path = shell.path_of_commands(self.tasks.processes()).await;
         // What looks like an option to the shell is none.
         let guard = self.command.starts_with(['-', '+']).then_some("--");
-        let command = Command::new(program, &self.cwd)
+        let command = Command::new(&shell.program, &self.cwd)
             .arg("-c")
             .args(guard)
             .arg(&self.command)
-            .env(self.shell.env.iter().cloned())
-            .env([(SESSION_ID, self.session.as_str())])
-            .mark(task_id)
-            .drop_grace(self.shell.grace);
-        self.shell.processes.spawn(command).await
+            .env(shell.env.iter().cloned())
+            .env(path.map(|path| ("PATH", path)))
+            .env([(SESSION_ID, self.session.as_str())]);
+        Ok(ProcessSpec {
+            command,
+            command_line: self.command.clone(),
+            cwd: self.cwd.clone(),
+            description: self.description.clone(),
+            owner: self.agent.clone(),
+            time_limit: self.limit.limit,
+            detach_at_limit,
+            time_limit_detached,
+            output_kill_bytes: shell.output_kill_bytes,
+            keep_survivors,
+        })
     }
-}
 
-/// A command being run.
-struct Pump {
-    running: Running,
-    capture: Capture,
-    live: Live,
-    /// The first reason for a stop, which is the one that is told.
-    stop: Option<Stop>,
-}
-
-impl Pump {
-    async fn run(mut self, job: Job, cx: &ExecCx, deadline: Instant) -> Outcome {
-        let grace = job.shell.grace;
-        // Set by a cancel: when the call gives up waiting for the end.
-        let mut give_up: Option<Instant> = None;
-        let exit = loop {
-            let is_writing = self.capture.spill().is_some_and(|spill| spill.is_writing());
-            let has_room = self.capture.spill().is_none_or(|spill| spill.has_room());
-            tokio::select! {
-                // Whatever a command writes must not keep a stop from being noticed.
-                biased;
-                () = cx.cancel.cancelled(), if give_up.is_none() => {
-                    self.ask_to_stop(Stop::Cancel, grace);
-                    give_up = Some(Instant::now() + PROCESS_GRACE_IN_CALL);
-                }
-                () = at(give_up) => break None,
-                () = sleep_until(deadline), if self.stop.is_none() => {
-                    self.live.flush();
-                    self.ask_to_stop(Stop::Timeout, grace);
-                }
-                () = at(self.live.due()) => self.live.flush(),
-                () = advance(self.capture.spill()), if is_writing => {}
-                event = next_event(&mut self.running), if has_room => match event {
-                    Event::Wrote(chunk) => self.take(&chunk, &job.shell),
-                    Event::Ended(exit) => break Some(exit),
-                },
-            }
-        };
-        match self.stop {
-            None => self.live.finish(),
-            Some(_) => self.live.stop(),
+    fn report(self, seen: Seen, was_cancelled: bool) -> Outcome {
+        let Seen { captured, released } = seen;
+        let Released {
+            why,
+            info,
+            exit,
+            cause,
+            residual,
+            read_error,
+        } = released;
+        if let Why::Detached(cause) = why {
+            let limit = self.limit;
+            return going_on::detached(&info, captured, cause, &limit);
         }
-        let read_error = self
-            .running
-            .take_read_error()
-            .map(|error| error.to_string());
-        // From here on the processes are on their own: a stop that was asked for goes on without us.
-        drop(self.running);
-        let ending = match (self.stop, exit) {
-            // It had ended by itself before the stop reached it.
+        let is_over = why == Why::Ended;
+        let ending = match (cause, exit) {
+            // It had ended by itself before a stop reached it.
             (_, Some(exit)) if !exit.stopped => Ending::Exited(exit),
-            (Some(Stop::Timeout), _) => Ending::TimedOut {
-                limit: job.time_limit,
+            (Some(StopCause::TimeLimit), _) => Ending::TimedOut {
+                limit: self.limit.limit.unwrap_or_default(),
             },
-            (Some(Stop::Flood { limit_bytes }), _) => Ending::Flooded { limit_bytes },
-            (Some(Stop::Cancel) | None, _) => Ending::Interrupted {
-                is_over: exit.is_some(),
+            (Some(StopCause::Flood), _) => Ending::Flooded {
+                limit_bytes: self.shell.output_kill_bytes.unwrap_or_default(),
             },
+            (Some(StopCause::Asked), _) if !was_cancelled => Ending::Stopped {
+                reason: info.stop_reason.clone(),
+            },
+            (Some(StopCause::Asked) | None, _) => Ending::Interrupted { is_over },
         };
-        let Captured {
-            shown,
-            total_bytes,
-            is_whole,
-            spill,
-        } = self.capture.finish();
-        let kept = match spill {
-            Some(spill) if is_whole => {
-                spill.discard().await;
-                None
-            }
-            Some(spill) => Some(keep(spill, cx).await),
-            None => None,
-        };
-        let timeout_note = job.timeout_note;
         Report {
             ending,
             exit,
-            shown,
-            total_bytes,
-            kept,
-            timeout_note,
+            shown: captured.shown,
+            info,
+            residual,
+            timeout_note: self.limit.note,
             read_error,
+            is_over,
         }
         .into_outcome()
-    }
-
-    fn take(&mut self, chunk: &Chunk, shell: &Shell) {
-        self.capture.push(chunk);
-        if self.capture.is_binary() {
-            self.live.size_only();
-        }
-        self.live.push(chunk.stream, &chunk.bytes);
-        if let Some(limit_bytes) = shell.output_kill_bytes
-            && self.capture.total_bytes() > limit_bytes
-            && self.stop.is_none()
-        {
-            self.capture.close_log();
-            self.ask_to_stop(Stop::Flood { limit_bytes }, shell.grace);
-        }
-    }
-
-    fn ask_to_stop(&mut self, reason: Stop, grace: Duration) {
-        self.running.stop(grace);
-        self.live.stop();
-        self.stop.get_or_insert(reason);
     }
 }
 
 /// Why nothing was run, for the model.
-fn not_run(error: &SpawnError) -> String {
+fn not_run(error: &StartError) -> String {
     let advice = match error {
-        SpawnError::Cwd { .. } => " Give an existing directory as `cwd`.",
-        SpawnError::Program { .. } => {
+        StartError::Spawn(SpawnError::Cwd { .. }) => " Give an existing directory as `cwd`.",
+        StartError::Spawn(SpawnError::Program { .. }) => {
             " There is no shell to run commands with; tell the user (setting shell.path)."
         }
-        SpawnError::System { source }
+        StartError::Spawn(SpawnError::System { source })
             if source.kind() == std::io::ErrorKind::ArgumentListTooLong =>
         {
             " Write long text to a file first and use it from there."
         }
-        SpawnError::System { .. } | SpawnError::Closed => "",
+        StartError::LimitExceeded { .. } => {
+            " Wait until one has ended, stop one that is no longer needed, or run the command in the foreground."
+        }
+        StartError::Spawn(SpawnError::System { .. } | SpawnError::Closed) | StartError::Closed => {
+            ""
+        }
     };
     format!("The command was not run: {error}.{advice}")
-}
-
-/// Finishes a log. A disk that hangs must not make a cancelled call hang.
-async fn keep(mut spill: Spill, cx: &ExecCx) -> Kept {
-    let finished = tokio::select! {
-        biased;
-        kept = spill.finish() => Some(kept),
-        () = cx.cancel.cancelled() => None,
-    };
-    let finished = match finished {
-        Some(kept) => Some(kept),
-        None => timeout(LOG_WAIT_AFTER_CANCEL, spill.finish()).await.ok(),
-    };
-    finished.unwrap_or_else(|| spill.abandon())
-}
-
-/// # Cancel safety
-/// Nothing is lost when the future is dropped.
-async fn next_event(running: &mut Running) -> Event {
-    match running.next_output().await {
-        Some(chunk) => Event::Wrote(chunk),
-        None => Event::Ended(running.wait().await),
-    }
-}
-
-async fn advance(spill: Option<&mut Spill>) {
-    match spill {
-        Some(spill) => spill.advance().await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn at(moment: Option<Instant>) {

@@ -191,6 +191,7 @@ mod tests {
             agent: "main".into(),
             workspace: Arc::new(Workspace::of_dir("/ws")),
             todos: todos.into(),
+            host_files: None,
         };
         tool.resolve(value, &cx).map_err(|refusal| refusal.message)
     }

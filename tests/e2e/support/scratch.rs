@@ -84,6 +84,13 @@ impl Scratch {
         fs::write(self.longshore_home().join("config.toml"), toml).unwrap();
     }
 
+    /// Adds to `config.toml`.
+    pub(crate) fn configure_more(&self, toml: &str) {
+        let path = self.longshore_home().join("config.toml");
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(path, before + toml).unwrap();
+    }
+
     /// Makes a scripted model the default one.
     pub(crate) fn script(&self, yaml: &str) {
         let path = self.root().join("script.yaml");

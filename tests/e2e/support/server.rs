@@ -23,6 +23,8 @@ pub(crate) enum Answer {
     Result(Value),
     /// This error code.
     Error(i64),
+    /// This error, whole.
+    Refusal(Value),
     /// Nothing, now or ever.
     Silence,
 }
@@ -358,6 +360,7 @@ impl TestServer {
             Answer::Error(code) => {
                 json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "the test says so"}})
             }
+            Answer::Refusal(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
             Answer::Silence => return,
         };
         self.taken.insert(self.seen.len() - 1);

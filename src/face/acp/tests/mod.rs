@@ -23,7 +23,10 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::background::TaskSlots;
 use crate::config::{self, LoadInput};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::hub::AskLimits;
 use crate::kernel::port::{AskHost, Publish};
@@ -140,6 +143,7 @@ impl Agent {
         // Ids must differ from those of an earlier process over this home.
         let seed = std::fs::read_dir(dir.path()).unwrap().count() as u64 + 1;
         let (shared_clock, processes) = (Arc::clone(&clock), Processes::new(None));
+        let (tasks, index) = (TaskTracker::new(), Index::new(&home));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -148,15 +152,21 @@ impl Agent {
             publish: Arc::clone(&hub) as Arc<dyn Publish>,
             run_detached: false,
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
+            host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock,
             ids: Arc::new(SeededIds::new(seed)),
-            shell: Arc::new(Shell::new(&env, &config.shell, processes.clone())),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             processes,
             env,
             file_locks: Arc::new(FileLocks::default()),
             temps: None,
             search: Arc::default(),
-            tasks: TaskTracker::new(),
+            images: crate::media::pool::ImagePool::default(),
+            cron: Scheduler::new(Arc::clone(&shared_clock), tasks.clone()),
+            cron_index: Arc::new(index),
+            tasks,
             running: Arc::new(Running::default()),
             loaded: Loads::default(),
         });

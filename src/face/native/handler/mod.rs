@@ -1,8 +1,12 @@
 //! Handlers, by resource: convert params, call the layer below once, convert back. Domain logic does not belong here.
 
 pub(super) mod ask;
+pub(super) mod cron;
+pub(super) mod file;
 pub(super) mod host;
 pub(super) mod session;
+pub(super) mod shell;
+pub(super) mod task;
 pub(super) mod turn;
 
 use longshore_protocol::value::page::Page;

@@ -34,6 +34,7 @@ pub(in crate::face::native) async fn create(
         ephemeral: params.ephemeral,
         metadata: params.metadata,
         unattended: params.unattended,
+        timezone: params.timezone,
         script: params.script,
     };
     let (handle, session) = cx.deps().sessions.create(options).await?;

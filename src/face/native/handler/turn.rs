@@ -1,5 +1,6 @@
 //! Turns, and what they work with.
 
+use longshore_protocol::id::SessionId;
 use longshore_protocol::method::turn::{
     CancelParams, CancelResult, StartParams, StartResult, SteerParams, SteerResult, TodoGetParams,
     TodoGetResult, ToolListParams, ToolListResult, WaitParams, WaitResult,
@@ -18,7 +19,7 @@ pub(in crate::face::native) async fn start(
     let started = handle
         .start(params.input.into_parts(), params.when_busy)
         .await?;
-    Ok(begun(&cx, started))
+    Ok(begun(&cx, &params.session_id, started))
 }
 
 pub(in crate::face::native) async fn steer(
@@ -29,12 +30,13 @@ pub(in crate::face::native) async fn steer(
     let started = handle
         .steer(params.input.into_parts(), params.when_idle)
         .await?;
-    Ok(begun(&cx, started))
+    Ok(begun(&cx, &params.session_id, started))
 }
 
 /// The turn's events begin once the reply is queued.
-fn begun(cx: &Cx, started: Started) -> StartResult {
+fn begun(cx: &Cx, session: &SessionId, started: Started) -> StartResult {
     let Started { turn, state, gate } = started;
+    cx.deps().hub.started(session, &turn, &cx.host.id);
     cx.after(move || gate.release());
     StartResult {
         turn_id: turn,
@@ -67,7 +69,7 @@ pub(in crate::face::native) async fn cancel(
     params: CancelParams,
 ) -> Result<CancelResult, Fault> {
     let handle = cx.deps().sessions.open(&params.session_id).await?;
-    let cancelled = handle.cancel(params.turn_id).await?;
+    let cancelled = handle.cancel_with(params.turn_id, params.tasks).await?;
     Ok(CancelResult { cancelled })
 }
 

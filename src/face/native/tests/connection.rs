@@ -84,7 +84,8 @@ async fn every_method_is_served() {
             continue;
         }
         let params = json!({"sessionId": "none", "turnId": "t1", "input": "x", "cwd": "/no/such", "approvalId": "a1",
-            "questionId": "q1", "protocolVersion": 1, "host": {"name": "t", "version": "1"}, "optionId": "reject"});
+            "questionId": "q1", "jobId": "0badcafe", "cron": "@daily", "prompt": "x", "protocolVersion": 1, "host": {"name": "t", "version": "1"}, "optionId": "reject",
+            "command": "true", "commandId": "c1", "taskId": "bash-00000000"});
         let reply = host.reply(method.name(), params).await;
         let kind = &reply["error"]["data"]["kind"];
         let expected = match method {
@@ -94,7 +95,8 @@ async fn every_method_is_served() {
             | Method::ModelList
             | Method::SessionList
             | Method::SessionDetach => Value::Null,
-            Method::SessionCreate => json!("invalid_params"),
+            // It takes a session or a directory, not both.
+            Method::SessionCreate | Method::FileSearch => json!("invalid_params"),
             _ => json!("session_not_found"),
         };
         assert_eq!(*kind, expected, "{}: {reply}", method.name());

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use longshore_protocol::event::Event;
 use longshore_protocol::value::approval::AskResolution;
+use longshore_protocol::value::task::Task;
 
 use super::*;
 use crate::kernel::ask::{Ask, AskOutcome};
@@ -377,8 +378,17 @@ fn samples() -> Vec<DomainEvent> {
         "questions": [], "createdAt": "",
     });
     let usage = longshore_protocol::value::usage::Usage::default;
+    use longshore_protocol::value::cron::CronChange;
     use longshore_protocol::value::turn::{FinishReason, Origin, StopReason, TurnReason};
     use longshore_protocol::value::{session as sessions, tool::ProgressStream};
+    let job = json!({
+        "jobId": "0badcafe", "cron": "0 9 * * *", "schedule": "09:00 every day", "prompt": "p", "recurring": true,
+        "timezone": "UTC", "createdAt": "2026-01-01T09:00:00.000Z", "fires": 0, "usage": {},
+    });
+    let fire = json!({
+        "jobId": "0badcafe", "fireId": "f1", "cron": "0 9 * * *", "prompt": "p", "recurring": true,
+        "coalescedCount": 1, "stale": false, "firedAt": "2026-01-01T09:00:00.000Z",
+    });
     vec![
         DomainEvent::SessionCreated {
             session: serde_json::from_value(value(session)).unwrap(),
@@ -507,6 +517,7 @@ fn samples() -> Vec<DomainEvent> {
             display: None,
             duration_ms: 1,
             truncated: true,
+            told: vec![],
         },
         DomainEvent::ApprovalRequested { request: approval },
         DomainEvent::ApprovalResolved {
@@ -523,6 +534,45 @@ fn samples() -> Vec<DomainEvent> {
             outcome: AskResolution::Expired,
         },
         DomainEvent::TodoUpdated { todos: Vec::new() },
+        DomainEvent::ShellStarted {
+            command_id: "c1".into(),
+            command: "ls".into(),
+        },
+        DomainEvent::ShellOutput {
+            command_id: "c1".into(),
+            stream: ProgressStream::Stdout,
+            offset: 0,
+            text: "a".into(),
+        },
+        DomainEvent::ShellEnded {
+            command_id: "c1".into(),
+            is_error: false,
+            exit_code: Some(0),
+            signal: None,
+            task_id: None,
+        },
+        DomainEvent::TaskStarted {
+            task: Arc::new(Task::begun("bash-00000001".into())),
+        },
+        DomainEvent::TaskUpdated {
+            task: Arc::new(Task::begun("bash-00000001".into())),
+        },
+        DomainEvent::TaskEnded {
+            task: Arc::new(Task::begun("bash-00000001".into())),
+            tail: "out".into(),
+        },
+        DomainEvent::CronChanged {
+            change: CronChange::Created,
+            job: serde_json::from_value(job).unwrap(),
+        },
+        DomainEvent::CronFired {
+            turn: turn(),
+            fire: serde_json::from_value(fire).unwrap(),
+        },
+        DomainEvent::CronMissed {
+            turn: turn(),
+            count: 1,
+        },
         DomainEvent::Warning {
             warning: Warning::new("ask", "x"),
         },

@@ -14,7 +14,10 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::background::TaskSlots;
 use crate::config::{self, LoadInput};
+use crate::cron::index::Index;
+use crate::cron::scheduler::Scheduler;
 use crate::http::Http;
 use crate::hub::AskLimits;
 use crate::kernel::time::Timestamp;
@@ -54,7 +57,7 @@ impl Server {
             read: Arc::new(|_: &Path| Err(std::io::ErrorKind::NotFound.into())),
             trace: None,
         };
-        let tasks = TaskTracker::new();
+        let (tasks, index) = (TaskTracker::new(), Index::new(&home));
         let sessions = Sessions::new(Deps {
             home,
             config: Arc::clone(&config),
@@ -63,14 +66,20 @@ impl Server {
             publish: Arc::clone(&hub) as Arc<dyn crate::kernel::port::Publish>,
             run_detached: false,
             asks: Arc::clone(&hub) as Arc<dyn crate::kernel::port::AskHost>,
+            host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock: Arc::clone(&clock),
             ids: Arc::new(SeededIds::new(7)),
-            shell: Arc::new(Shell::new(&env, &config.shell, Processes::new(None))),
+            shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
+            task_slots: TaskSlots::new(64),
+            supervisor: None,
             processes: Processes::new(None),
             env,
             file_locks: Arc::new(FileLocks::default()),
             temps: None,
             search: Arc::default(),
+            cron: Scheduler::new(Arc::clone(&clock), tasks.clone()),
+            cron_index: Arc::new(index),
+            images: crate::media::pool::ImagePool::default(),
             tasks: tasks.clone(),
             running: Arc::new(Running::default()),
             loaded: Loads::default(),

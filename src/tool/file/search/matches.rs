@@ -1,10 +1,8 @@
-//! Searching one file by content, and keeping what all files gave within a fixed size.
+//! Searching one file by content.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -12,25 +10,28 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
 
-use super::Stop;
+use super::found::{Found, Lines};
+use super::window::{is_long, window};
+use super::{MAX_RESULT_BYTES, Stop};
+use crate::os::fs::OpenedFile;
 
-/// Raw results of one search; what would go over it is left out from the end.
-const MAX_RESULT_BYTES: usize = 10 << 20;
+/// Memory of one searching thread for a file that is searched across its lines.
+const MULTILINE_BYTES: usize = 64 << 20;
 
-/// Memory of one searching thread for a line or, across lines, a file.
-const HEAP_BYTES: usize = 64 << 20;
+/// Memory of all threads of a search together for lines; one of them may take all of it for one long line.
+const LINE_BYTES: usize = 32 << 20;
+
+/// Memory of one searching thread for a line, at first.
+const USUAL_LINE_BYTES: usize = 2 << 20;
+
+/// Files up to here are read whole, with one call, before they are searched.
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Compiled size of a regex.
 const REGEX_BYTES: usize = 32 << 20;
 
 /// Cache of its automaton.
 const DFA_BYTES: usize = 64 << 20;
-
-/// Characters shown of a line.
-const LINE_CHARS: usize = 500;
-
-/// Of those, before the match.
-const CHARS_BEFORE: usize = 100;
 
 /// What is wanted of each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +48,9 @@ pub(in super::super) enum Mode {
 #[derive(Debug, Clone)]
 pub(in super::super) struct Engine {
     matcher: RegexMatcher,
-    mode: Mode,
-    multiline: bool,
-    before: usize,
-    after: usize,
+    options: EngineOptions,
+    /// Held by the one thread that searches long lines.
+    long_lines: Arc<Mutex<()>>,
 }
 
 /// How a search is compiled.
@@ -63,41 +63,22 @@ pub(in super::super) struct EngineOptions {
     pub after: usize,
 }
 
-/// A line that is shown.
-#[derive(Debug, PartialEq, Eq)]
-pub(in super::super) struct FoundLine {
-    /// From 1.
-    pub number: u64,
-    /// Without its ending, cut to a window.
-    pub text: String,
-    /// Not just context.
-    pub is_match: bool,
+/// Which file is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Chosen {
+    /// One that was met on a walk: left when it turns out to be binary.
+    Met,
+    /// The one that was named: searched even where it is binary.
+    Named,
 }
 
-/// What a file gave.
-#[derive(Debug, PartialEq, Eq)]
-pub(in super::super) struct Found {
-    /// Matches in it, at least 1.
-    pub n_matches: u64,
-    /// Lines, in content mode.
-    pub lines: Vec<FoundLine>,
-    /// When it was changed, where results are in that order.
-    pub modified: Option<SystemTime>,
-    /// It was named itself and holds NUL bytes: no line is shown.
-    pub is_binary: bool,
-    /// Not all its lines are kept.
-    pub is_cut: bool,
-}
-
-/// Results by path from the root, in bounded memory.
-///
-/// Whatever order threads come in, the same results are kept: those of the first paths that fit together.
-#[derive(Debug, Default)]
-pub(in super::super) struct Kept {
-    found: BTreeMap<PathBuf, Found>,
-    n_bytes: usize,
-    /// From this path on nothing is kept.
-    limit: Option<PathBuf>,
+/// What one thread searches with.
+#[derive(Debug)]
+pub(in super::super) struct Worker<'e> {
+    engine: &'e Engine,
+    searcher: Searcher,
+    chosen: Chosen,
+    buffer: Vec<u8>,
 }
 
 impl Engine {
@@ -110,81 +91,186 @@ impl Engine {
         builder
             .case_insensitive(options.ignore_case)
             .multi_line(true)
+            // Also sets the line terminator: `$` stands before `\r\n` too.
+            .crlf(true)
+            // Lines never hold one: it ends the search of a file or counts as a line break.
+            .ban_byte(Some(0))
             .size_limit(REGEX_BYTES)
             .dfa_size_limit(DFA_BYTES);
         if options.multiline {
-            builder.dot_matches_new_line(true);
-        } else {
-            // Also sets the line terminator: `$` stands before `\r\n` too.
-            builder.crlf(true);
+            builder.dot_matches_new_line(true).line_terminator(None);
         }
         let matcher = builder
             .build(pattern)
             .map_err(|error| explain(pattern, &error, options.multiline))?;
-        let EngineOptions {
-            mode,
-            multiline,
-            before,
-            after,
-            ..
-        } = options;
         Ok(Self {
             matcher,
-            mode,
-            multiline,
-            before,
-            after,
+            options,
+            long_lines: Arc::default(),
         })
     }
 
-    /// A searcher for one thread. A file that is named itself is searched even where it is binary.
-    pub(in super::super) fn searcher(&self, is_named: bool) -> Searcher {
+    /// What one thread searches with.
+    pub(in super::super) fn worker(&self, chosen: Chosen) -> Worker<'_> {
+        let heap = if self.options.multiline {
+            MULTILINE_BYTES
+        } else {
+            USUAL_LINE_BYTES
+        };
+        Worker {
+            engine: self,
+            searcher: self.searcher(chosen, heap),
+            chosen,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn searcher(&self, chosen: Chosen, heap_bytes: usize) -> Searcher {
+        let options = self.options;
+        let is_content = options.mode == Mode::Content;
         let mut builder = SearcherBuilder::new();
         builder
-            .line_number(self.mode == Mode::Content)
-            .multi_line(self.multiline)
-            .heap_limit(Some(HEAP_BYTES))
-            .binary_detection(if is_named {
-                BinaryDetection::convert(0)
-            } else {
-                BinaryDetection::quit(0)
+            .line_terminator(LineTerminator::crlf())
+            .line_number(is_content)
+            .multi_line(options.multiline)
+            .heap_limit(Some(heap_bytes))
+            .binary_detection(match chosen {
+                Chosen::Met => BinaryDetection::quit(0),
+                Chosen::Named => BinaryDetection::convert(0),
             });
-        if self.mode == Mode::Content {
+        if is_content {
             builder
-                .before_context(self.before)
-                .after_context(self.after);
-        }
-        if !self.multiline {
-            builder.line_terminator(LineTerminator::crlf());
+                .before_context(options.before)
+                .after_context(options.after);
         }
         builder.build()
     }
+}
 
+impl Worker<'_> {
     /// Searches a file. None where nothing matches.
+    ///
+    /// # Errors
+    /// It can't be read, or a line of it (or it itself, across lines) is too long to be held.
     pub(in super::super) fn search(
-        &self,
-        searcher: &mut Searcher,
-        file: File,
+        &mut self,
+        opened: OpenedFile,
         stop: &Stop,
-    ) -> Result<Option<Found>, io::Error> {
-        let mut hits = Hits {
-            engine: self,
-            stop,
-            n_bytes: 0,
-            found: Found {
-                n_matches: 0,
-                lines: Vec::new(),
-                modified: None,
-                is_binary: false,
-                is_cut: false,
-            },
-        };
-        searcher.search_reader(&self.matcher, Stoppable { file, stop }, &mut hits)?;
+    ) -> io::Result<Option<Found>> {
+        let OpenedFile {
+            file,
+            size,
+            modified,
+        } = opened;
+        let n_bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        let hits = if (1..=SMALL_BYTES).contains(&n_bytes) {
+            self.search_small(&file, n_bytes, stop)
+        } else if self.engine.options.multiline {
+            self.search_across_lines(&file, n_bytes, stop)
+        } else {
+            self.search_by_lines(&file, stop)
+        }?;
         let mut found = hits.found;
-        if found.is_binary {
-            found.lines.clear();
-        }
+        found.modified = Some(modified);
         Ok((found.n_matches > 0).then_some(found))
+    }
+
+    /// With one read. What is added to the file meanwhile isn't seen.
+    fn search_small<'s>(
+        &mut self,
+        mut file: &File,
+        n_bytes: usize,
+        stop: &'s Stop,
+    ) -> io::Result<Hits<'s>>
+    where
+        Self: 's,
+    {
+        self.buffer.resize(SMALL_BYTES, 0);
+        let mut n_read = 0;
+        while let Some(room) = self
+            .buffer
+            .get_mut(n_read..n_bytes)
+            .filter(|room| !room.is_empty())
+        {
+            match file.read(room) {
+                Ok(0) => break,
+                Ok(n) => n_read += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let text = self.buffer.get(..n_read).unwrap_or_default();
+        let mut hits = Hits::new(self.engine, self.chosen, stop);
+        self.searcher
+            .search_slice(&self.engine.matcher, text, &mut hits)?;
+        Ok(hits)
+    }
+
+    fn search_across_lines<'s>(
+        &mut self,
+        file: &File,
+        n_bytes: usize,
+        stop: &'s Stop,
+    ) -> io::Result<Hits<'s>>
+    where
+        Self: 's,
+    {
+        let mut hits = Hits::new(self.engine, self.chosen, stop);
+        if n_bytes > MULTILINE_BYTES {
+            let mut begin = vec![0; SMALL_BYTES];
+            let n_read = (&*file).read(&mut begin)?;
+            begin.truncate(n_read);
+            if self.chosen == Chosen::Met && memchr::memchr(0, &begin).is_some() {
+                return Ok(hits);
+            }
+            return Err(too_large());
+        }
+        let searched =
+            self.searcher
+                .search_reader(&self.engine.matcher, Stoppable { file, stop }, &mut hits);
+        // It has grown since.
+        searched.map_err(|error| if is_limit(&error) { too_large() } else { error })?;
+        Ok(hits)
+    }
+
+    fn search_by_lines<'s>(&mut self, file: &File, stop: &'s Stop) -> io::Result<Hits<'s>>
+    where
+        Self: 's,
+    {
+        let mut hits = Hits::new(self.engine, self.chosen, stop);
+        let reader = Stoppable { file, stop };
+        match self
+            .searcher
+            .search_reader(&self.engine.matcher, reader, &mut hits)
+        {
+            Err(error) if is_limit(&error) => self.search_long_lines(file, stop),
+            searched => searched.map(|()| hits),
+        }
+    }
+
+    /// Once more, with more memory for a line: one thread at a time.
+    fn search_long_lines<'s>(&self, mut file: &File, stop: &'s Stop) -> io::Result<Hits<'s>>
+    where
+        Self: 's,
+    {
+        let engine = self.engine;
+        let _alone = engine
+            .long_lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(0))?;
+        let mut hits = Hits::new(engine, self.chosen, stop);
+        let mut searcher = engine.searcher(self.chosen, LINE_BYTES);
+        let searched = searcher.search_reader(&engine.matcher, Stoppable { file, stop }, &mut hits);
+        searched.map_err(|error| {
+            if is_limit(&error) {
+                let limit = LINE_BYTES >> 20;
+                io::Error::other(format!("a line of it is longer than {limit} MiB"))
+            } else {
+                error
+            }
+        })?;
+        Ok(hits)
     }
 }
 
@@ -194,6 +280,10 @@ fn explain(pattern: &str, error: &grep_regex::Error, multiline: bool) -> String 
     if !multiline && matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) {
         return "The pattern names a line break, but lines are searched one by one. Set multiline to true to match \
                 across lines."
+            .to_owned();
+    }
+    if matches!(error.kind(), grep_regex::ErrorKind::Banned(0)) {
+        return "The pattern names the NUL byte, but only text is searched. Use a shell command for binary files."
             .to_owned();
     }
     let advice = if reason.contains("look-around") {
@@ -210,9 +300,21 @@ fn explain(pattern: &str, error: &grep_regex::Error, multiline: bool) -> String 
     format!("The pattern {shown} is not a valid regex: {reason}.{advice}")
 }
 
+/// The engine ran into its limit of memory; it has no kind of its own for that.
+fn is_limit(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Other && error.to_string().contains("allocation limit")
+}
+
+fn too_large() -> io::Error {
+    let limit = MULTILINE_BYTES >> 20;
+    io::Error::other(format!(
+        "larger than {limit} MiB, too large to be searched across lines"
+    ))
+}
+
 /// A file whose reading ends when the search is to end.
 struct Stoppable<'s> {
-    file: File,
+    file: &'s File,
     stop: &'s Stop,
 }
 
@@ -229,38 +331,76 @@ impl Read for Stoppable<'_> {
 /// Takes the matches of one file.
 struct Hits<'s> {
     engine: &'s Engine,
+    chosen: Chosen,
     stop: &'s Stop,
-    n_bytes: usize,
     found: Found,
 }
 
-impl Hits<'_> {
-    /// Keeps a line; false when there is no room for more.
-    fn keep(&mut self, number: Option<u64>, line: &[u8], is_match: bool) -> bool {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let at = if is_match {
-            self.engine
-                .matcher
-                .find(line)
-                .ok()
-                .flatten()
-                .map_or(0, |found| found.start())
-        } else {
-            0
-        };
-        let text = window(line, at);
-        self.n_bytes += text.len() + 32;
-        if self.n_bytes > MAX_RESULT_BYTES {
-            self.found.is_cut = true;
-            return false;
+impl<'s> Hits<'s> {
+    fn new(engine: &'s Engine, chosen: Chosen, stop: &'s Stop) -> Self {
+        Self {
+            engine,
+            chosen,
+            stop,
+            found: Found::default(),
         }
-        self.found.lines.push(FoundLine {
-            number: number.unwrap_or(0),
-            text,
-            is_match,
+    }
+
+    /// Keeps a line, of which a part that holds byte `at` is shown; false when there is no room for more.
+    fn keep(&mut self, number: u64, line: &[u8], at: usize, is_match: bool) -> bool {
+        let has_room = self.found.lines.n_bytes() < MAX_RESULT_BYTES;
+        if has_room {
+            let text = window(line, at);
+            self.found.lines.push(number, &text, is_match);
+        } else {
+            self.found.is_cut = true;
+        }
+        has_room
+    }
+
+    /// How often the pattern stands in what was matched.
+    fn count(&self, found: &SinkMatch<'_>) -> u64 {
+        let matcher = &self.engine.matcher;
+        let mut n_matches = 0;
+        if self.engine.options.multiline {
+            let range = found.bytes_range_in_buffer();
+            // What stands before and after may decide, as for `\b`.
+            let _ = matcher.find_iter_at(found.buffer(), range.start, |found| {
+                let is_within = found.start() < range.end;
+                n_matches += u64::from(is_within);
+                is_within
+            });
+        } else {
+            let _ = matcher.find_iter(without_ending(found.bytes()), |_| {
+                n_matches += 1;
+                true
+            });
+        }
+        n_matches.max(1)
+    }
+
+    /// Where in a line, given as a range of what was matched, the pattern begins.
+    fn begin_in(&self, found: &SinkMatch<'_>, line: std::ops::Range<usize>) -> usize {
+        let matcher = &self.engine.matcher;
+        let whole = found.bytes();
+        if !self.engine.options.multiline {
+            let line = whole.get(line).unwrap_or_default();
+            let first = matcher.find(without_ending(line)).ok().flatten();
+            return first.map_or(0, |found| found.start());
+        }
+        let offset = found.bytes_range_in_buffer().start;
+        let mut begin = 0;
+        let _ = matcher.find_iter_at(found.buffer(), offset, |found| {
+            if found.end() <= offset + line.start {
+                return true;
+            }
+            let at = found.start().saturating_sub(offset);
+            if at < line.end {
+                begin = at.saturating_sub(line.start);
+            }
+            false
         });
-        true
+        begin
     }
 }
 
@@ -271,168 +411,78 @@ impl Sink for Hits<'_> {
         if self.stop.is_set() {
             return Ok(false);
         }
-        if self.engine.mode == Mode::Files {
-            self.found.n_matches = 1;
-            return Ok(false);
-        }
-        let mut n_matches = 0;
-        // The regex matcher never fails.
-        let _ = self.engine.matcher.find_iter(found.bytes(), |_| {
-            n_matches += 1;
-            true
-        });
-        self.found.n_matches += n_matches.max(1);
-        if self.engine.mode == Mode::Counts {
-            return Ok(true);
-        }
-        for (line, number) in found.lines().zip(found.line_number().unwrap_or(0)..) {
-            if !self.keep(Some(number), line, true) {
+        match self.engine.options.mode {
+            Mode::Files => {
+                self.found.n_matches = 1;
                 return Ok(false);
             }
+            Mode::Counts => {
+                self.found.n_matches += self.count(found);
+                return Ok(true);
+            }
+            Mode::Content if self.chosen == Chosen::Named => {
+                self.found.n_matches += self.count(found);
+            }
+            Mode::Content => self.found.n_matches += 1,
+        }
+        if self.found.is_binary {
+            return Ok(true);
+        }
+        let mut start = 0;
+        for (line, number) in found.lines().zip(found.line_number().unwrap_or(0)..) {
+            let text = without_ending(line);
+            let at = if is_long(text) {
+                self.begin_in(found, start..start + line.len())
+            } else {
+                0
+            };
+            if !self.keep(number, text, at, true) {
+                return Ok(false);
+            }
+            start += line.len();
         }
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
-        Ok(!self.stop.is_set() && self.keep(context.line_number(), context.bytes(), false))
+        if self.found.is_binary {
+            return Ok(true);
+        }
+        let line = without_ending(context.bytes());
+        let number = context.line_number().unwrap_or(0);
+        Ok(!self.stop.is_set() && self.keep(number, line, 0, false))
     }
 
-    fn finish(&mut self, searcher: &Searcher, finish: &SinkFinish) -> Result<(), io::Error> {
-        let is_named = searcher.binary_detection().convert_byte().is_some();
-        self.found.is_binary = is_named && finish.binary_byte_offset().is_some();
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {
+        match self.chosen {
+            Chosen::Named => {
+                self.found.is_binary = true;
+                self.found.lines = Lines::default();
+            }
+            Chosen::Met => self.found.is_left = true,
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, _: &SinkFinish) -> Result<(), io::Error> {
+        // A number of matches up to where the file was left would be no number of its matches.
+        if self.found.is_left && self.engine.options.mode == Mode::Counts {
+            self.found.n_matches = 0;
+        }
         Ok(())
     }
 }
 
-/// At most [`LINE_CHARS`] characters of a line, around the match at byte `at`; with its column where the beginning is
-/// left out.
-fn window(line: &[u8], at: usize) -> String {
-    // A character takes at most four bytes, so this holds the window; a line may be far longer.
-    let from = at.saturating_sub(CHARS_BEFORE * 4);
-    let to = line.len().min(at + LINE_CHARS * 4);
-    if from == 0 && to == line.len() && line.len() <= LINE_CHARS {
-        return String::from_utf8_lossy(line).into_owned();
-    }
-    let before = String::from_utf8_lossy(&line[from..at]);
-    let n_before = before.chars().count();
-    let n_dropped = n_before.saturating_sub(CHARS_BEFORE);
-    let rest = String::from_utf8_lossy(&line[at..to]);
-    let shown: String = before
-        .chars()
-        .skip(n_dropped)
-        .chain(rest.chars())
-        .take(LINE_CHARS)
-        .collect();
-    let n_shown = shown.chars().count();
-    let is_begun = from > 0 || n_dropped > 0;
-    let is_ended = to == line.len() && n_shown == n_before - n_dropped + rest.chars().count();
-    let column = String::from_utf8_lossy(&line[..at]).chars().count() + 1;
-    let front = if is_begun {
-        format!("[column {column}] …")
-    } else {
-        String::new()
-    };
-    let end = if is_ended { "" } else { "…" };
-    format!("{front}{shown}{end}")
-}
-
-impl Kept {
-    /// Takes what a file gave.
-    pub(in super::super) fn add(&mut self, path: &Path, found: Found) {
-        if self.limit.as_deref().is_some_and(|limit| path >= limit) {
-            return;
-        }
-        self.n_bytes += size(path, &found);
-        self.found.insert(path.to_owned(), found);
-        while self.n_bytes > MAX_RESULT_BYTES && self.found.len() > 1 {
-            let Some((path, found)) = self.found.pop_last() else {
-                break;
-            };
-            self.n_bytes -= size(&path, &found);
-            self.limit = Some(path);
-        }
-    }
-
-    /// Whether something was left out.
-    pub(in super::super) fn is_cut(&self) -> bool {
-        self.limit.is_some() || self.found.values().any(|found| found.is_cut)
-    }
-
-    /// All results, by path.
-    pub(in super::super) fn into_found(self) -> BTreeMap<PathBuf, Found> {
-        self.found
-    }
-}
-
-fn size(path: &Path, found: &Found) -> usize {
-    let lines: usize = found.lines.iter().map(|line| line.text.len() + 32).sum();
-    path.as_os_str().len() + 96 + lines
+fn without_ending(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
-
-    fn found(n_bytes: usize) -> Found {
-        let line = FoundLine {
-            number: 1,
-            text: "x".repeat(n_bytes),
-            is_match: true,
-        };
-        Found {
-            n_matches: 1,
-            lines: vec![line],
-            modified: None,
-            is_binary: false,
-            is_cut: false,
-        }
-    }
-
-    #[test]
-    fn the_same_is_kept_in_whatever_order_it_comes() {
-        let third = MAX_RESULT_BYTES / 3;
-        let files = [
-            ("a", third),
-            ("b", third),
-            ("c", third * 2),
-            ("d", 10),
-            ("e", third),
-        ];
-        let orders = [
-            [0, 1, 2, 3, 4],
-            [4, 3, 2, 1, 0],
-            [2, 4, 0, 3, 1],
-            [3, 0, 2, 1, 4],
-        ];
-        for order in orders {
-            let mut kept = Kept::default();
-            for (name, n_bytes) in order.map(|index: usize| files[index]) {
-                kept.add(Path::new(name), found(n_bytes));
-            }
-            assert!(kept.is_cut());
-            let names: Vec<_> = kept.into_found().into_keys().collect();
-            assert_eq!(names, [PathBuf::from("a"), PathBuf::from("b")], "{order:?}");
-        }
-    }
-
-    #[test]
-    fn windows_of_long_lines() {
-        assert_eq!(window(b"short", 2), "short");
-        let long = format!("{}MATCH{}", "é".repeat(1000), "y".repeat(1000));
-        let at = long.find("MATCH").unwrap();
-        let shown = window(long.as_bytes(), at);
-        assert!(
-            shown.starts_with("[column 1001] …ééé")
-                && shown.contains("éMATCHy")
-                && shown.ends_with("y…"),
-            "{shown}"
-        );
-        assert!(shown.chars().count() <= LINE_CHARS + 20);
-        let head = window(long.as_bytes(), 0);
-        assert!(head.starts_with("ééé") && head.ends_with("é…"));
-        let tail = format!("{}END", "x".repeat(600));
-        assert!(window(tail.as_bytes(), 600).ends_with("xEND"));
-    }
 
     #[test]
     fn a_file_is_left_in_the_middle_when_the_search_ends() {
@@ -451,10 +501,13 @@ mod tests {
             if is_set {
                 stop.set();
             }
-            let file = text.reopen().unwrap();
-            let found = engine
-                .search(&mut engine.searcher(false), file, &stop)
-                .unwrap();
+            let opened = OpenedFile {
+                file: text.reopen().unwrap(),
+                // Unknown, as for files that the kernel makes up.
+                size: 0,
+                modified: SystemTime::UNIX_EPOCH,
+            };
+            let found = engine.worker(Chosen::Met).search(opened, &stop).unwrap();
             assert_eq!(found.is_none(), is_set);
         }
     }
@@ -470,6 +523,7 @@ mod tests {
         };
         for (pattern, expected) in [
             ("a\\nb", "Set multiline"),
+            ("a\\x00", "NUL"),
             ("(", "unclosed group"),
             ("a(?=b)", "look-around"),
             ("(a)\\1", "backreferences"),

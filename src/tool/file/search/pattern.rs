@@ -9,6 +9,7 @@ use globset::{GlobBuilder, GlobMatcher};
 pub(in super::super) struct Pattern {
     matcher: GlobMatcher,
     is_anchored: bool,
+    /// Directories that everything which matches lies in.
     literal_prefix: PathBuf,
 }
 
@@ -64,11 +65,6 @@ impl Pattern {
             .file_name()
             .is_some_and(|name| self.matcher.is_match(name))
     }
-
-    /// Whether anything below this directory can match, as far as the literal beginning of the glob tells.
-    pub(in super::super) fn may_match_below(&self, dir: &Path) -> bool {
-        self.literal_prefix.starts_with(dir) || dir.starts_with(&self.literal_prefix)
-    }
 }
 
 impl Filter {
@@ -82,6 +78,24 @@ impl Filter {
             pattern: Pattern::new(glob, roots)?,
             excludes,
         })
+    }
+
+    /// The directory, from the root, that everything which is kept lies in.
+    pub(super) fn begins_in(&self) -> &Path {
+        if self.excludes {
+            Path::new("")
+        } else {
+            &self.pattern.literal_prefix
+        }
+    }
+
+    /// Whether anything below this directory may be kept, as far as its path tells.
+    pub(super) fn may_keep_below(&self, dir: &Path) -> bool {
+        if self.excludes {
+            return !self.pattern.matches(dir);
+        }
+        let prefix = &self.pattern.literal_prefix;
+        prefix.starts_with(dir) || dir.starts_with(prefix)
     }
 
     /// Whether a file is kept. A directory that is excluded excludes what is in it.
@@ -210,10 +224,13 @@ mod tests {
             ("a/*/c", "a/x", true),
             ("*.rs", "any/where", true),
             ("**/x", "any", true),
+            ("!target", "target", false),
+            ("!target", "src", true),
+            ("!a/b/*", "a/b", true),
         ] {
-            let pattern = Pattern::new(glob, roots()).unwrap();
+            let filter = Filter::new(glob, roots()).unwrap();
             assert_eq!(
-                pattern.may_match_below(Path::new(dir)),
+                filter.may_keep_below(Path::new(dir)),
                 expected,
                 "{glob} {dir}"
             );

@@ -1,7 +1,7 @@
 //! The threads of all searches together, and how one search is ended from outside.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,16 +18,37 @@ const CANCEL_GRACE: Duration = Duration::from_millis(80);
 /// How long a search that ran out of time is waited for; what it found until then is used.
 const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 
-/// How many threads may search at once, in the whole process: a search takes those that are free, at least one.
+/// Searches left behind at once, above which none is begun: their threads are lost until the kernel lets go of them.
+const MAX_LEFT_BEHIND: isize = 8;
+
+/// How many threads may search at once, in the whole process.
+///
+/// A search takes those that are free, at least one, and gives all but one back when another waits for its first.
 #[derive(Debug)]
 pub struct SearchPool {
     threads: Arc<Semaphore>,
     n_threads: usize,
+    n_waiting: Arc<AtomicUsize>,
+    n_left_behind: Arc<AtomicIsize>,
 }
 
 /// Told to a running search: end now.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Stop(Arc<AtomicBool>);
+
+/// What a running search has of the pool.
+#[derive(Debug)]
+pub(in super::super) struct Crew {
+    /// To be looked at often.
+    pub stop: Stop,
+    n_threads: usize,
+    shares: Shares,
+    n_waiting: Arc<AtomicUsize>,
+}
+
+/// One for each thread of a search. They are shared with whoever waits for it, so that a search that is left behind
+/// keeps no other from running.
+type Shares = Arc<Mutex<Vec<OwnedSemaphorePermit>>>;
 
 /// How a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +57,10 @@ pub(in super::super) enum Ended {
     Completed,
     /// It took too long.
     TimedOut,
+    /// It never began: others had all threads until its time was up.
+    NeverBegun,
+    /// It never began: too many threads are lost.
+    Exhausted,
     /// The call was cancelled.
     Cancelled,
 }
@@ -46,76 +71,171 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self) {
+    pub(in super::super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Crew {
+    /// Threads the search may use, its own among them.
+    pub(super) fn n_threads(&self) -> usize {
+        self.n_threads
+    }
+
+    /// Whether a further thread of the search is to end now, because another search waits for its first. Its share is
+    /// given back then.
+    pub(super) fn lets_go(&self) -> bool {
+        if self.n_waiting.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.len() > 1 && shares.pop().is_some()
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn alone() -> Self {
+        Self {
+            stop: Stop::default(),
+            n_threads: 1,
+            shares: Shares::default(),
+            n_waiting: Arc::default(),
+        }
     }
 }
 
 impl Default for SearchPool {
     fn default() -> Self {
         let n_cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::with_threads(n_cores.min(MAX_THREADS))
+        Self::new(n_cores.min(MAX_THREADS))
     }
 }
 
+/// States of a search, for counting those left behind.
+const RUNNING: u8 = 0;
+const LEFT_BEHIND: u8 = 1;
+const ENDED: u8 = 2;
+
 impl SearchPool {
     /// A pool of this many threads, at least one.
-    pub fn with_threads(n_threads: usize) -> Self {
+    pub fn new(n_threads: usize) -> Self {
         let n_threads = n_threads.max(1);
         Self {
             threads: Arc::new(Semaphore::new(n_threads)),
             n_threads,
+            n_waiting: Arc::default(),
+            n_left_behind: Arc::default(),
         }
     }
 
-    /// Runs a search on blocking threads, handing it the sign to end and the number of threads it may use.
+    /// Runs a search on blocking threads.
     ///
-    /// What it finds goes to a place shared with the caller, who reads it however the search ended.
+    /// What it finds goes to a place shared with the caller, who reads it however the search ended. `time` begins
+    /// now: waiting for a free thread is part of it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the search soon; what it found is dropped.
     pub(in super::super) async fn run(
         &self,
         cancel: &CancellationToken,
         time: Duration,
-        search: impl FnOnce(&Stop, usize) + Send + 'static,
+        search: impl FnOnce(&Crew) + Send + 'static,
     ) -> Ended {
-        let permits = tokio::select! {
+        let deadline = tokio::time::sleep(time);
+        tokio::pin!(deadline);
+        if self.n_left_behind.load(Ordering::Relaxed) >= MAX_LEFT_BEHIND {
+            return Ended::Exhausted;
+        }
+        let shares = tokio::select! {
             biased;
             () = cancel.cancelled() => return Ended::Cancelled,
-            permits = self.take() => permits,
+            shares = self.take() => shares,
+            () = &mut deadline => return Ended::NeverBegun,
         };
-        let Some(permits) = permits else {
-            return Ended::Cancelled;
+        let shares = Shares::new(Mutex::new(shares));
+        let crew = Crew {
+            stop: Stop::default(),
+            n_threads: lock(&shares).len(),
+            shares: Arc::clone(&shares),
+            n_waiting: Arc::clone(&self.n_waiting),
         };
-        let n_threads = permits.num_permits();
-        let stop = Stop::default();
+        let stop = StopOnDrop(crew.stop.clone());
+        let state = Arc::new(AtomicU8::new(RUNNING));
         let running = blocking::run({
-            let stop = stop.clone();
-            move || search(&stop, n_threads)
+            let (state, n_left_behind) = (Arc::clone(&state), Arc::clone(&self.n_left_behind));
+            move || {
+                search(&crew);
+                if state.swap(ENDED, Ordering::AcqRel) == LEFT_BEHIND {
+                    n_left_behind.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
         });
         tokio::pin!(running);
-        // The permits are held here and not by the search: a thread left behind waits in the kernel and takes no turn.
         let (ended, grace) = tokio::select! {
             biased;
             () = cancel.cancelled() => (Ended::Cancelled, CANCEL_GRACE),
-            () = &mut running => return Ended::Completed,
-            () = tokio::time::sleep(time) => (Ended::TimedOut, TIMEOUT_GRACE),
+            () = &mut running => (Ended::Completed, Duration::ZERO),
+            () = &mut deadline => (Ended::TimedOut, TIMEOUT_GRACE),
         };
-        stop.set();
-        if tokio::time::timeout(grace, running).await.is_err() {
-            tracing::warn!("a search did not end in time; its threads are left behind");
+        drop(stop);
+        if ended != Ended::Completed
+            && tokio::time::timeout(grace, running).await.is_err()
+            && state.swap(LEFT_BEHIND, Ordering::AcqRel) == RUNNING
+        {
+            let n_left_behind = 1 + self.n_left_behind.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                n_left_behind,
+                "a search did not end in time; its threads are left behind"
+            );
         }
+        lock(&shares).clear();
         ended
     }
 
-    /// One permit, waited for, and all others that are free. None once the pool is closed, which it never is.
-    async fn take(&self) -> Option<OwnedSemaphorePermit> {
-        let mut permits = Arc::clone(&self.threads).acquire_owned().await.ok()?;
-        while permits.num_permits() < self.n_threads {
+    /// One share, waited for, and all others that are free. None once the pool is closed, which it never is.
+    async fn take(&self) -> Vec<OwnedSemaphorePermit> {
+        let first = if let Ok(share) = Arc::clone(&self.threads).try_acquire_owned() {
+            Some(share)
+        } else {
+            let _waiting = Waiting::new(&self.n_waiting);
+            Arc::clone(&self.threads).acquire_owned().await.ok()
+        };
+        let mut shares: Vec<_> = first.into_iter().collect();
+        while shares.len() < self.n_threads {
             match Arc::clone(&self.threads).try_acquire_owned() {
-                Ok(more) => permits.merge(more),
+                Ok(share) => shares.push(share),
                 Err(_) => break,
             }
         }
-        Some(permits)
+        shares
+    }
+}
+
+fn lock(shares: &Shares) -> std::sync::MutexGuard<'_, Vec<OwnedSemaphorePermit>> {
+    shares.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a search when nobody waits for it any more.
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Counted as long as it lives.
+struct Waiting<'p>(&'p AtomicUsize);
+
+impl<'p> Waiting<'p> {
+    fn new(count: &'p AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -125,42 +245,64 @@ mod tests {
 
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(60);
+
     #[tokio::test]
     async fn searches_share_the_threads() {
-        let pool = SearchPool::with_threads(3);
+        let pool = SearchPool::new(3);
         let cancel = CancellationToken::new();
-        let (tell, told) = mpsc::channel();
-        let ended = pool
-            .run(&cancel, Duration::from_secs(60), move |_, n_threads| {
-                tell.send(n_threads).unwrap();
-            })
-            .await;
-        assert_eq!((ended, told.recv().unwrap()), (Ended::Completed, 3));
+        for (n_taken, expected) in [(0, 3), (2, 1)] {
+            let _taken = pool.threads.clone().acquire_many_owned(n_taken).await;
+            let (tell, told) = mpsc::channel();
+            let search = move |crew: &Crew| tell.send(crew.n_threads()).unwrap();
+            assert_eq!(pool.run(&cancel, LONG, search).await, Ended::Completed);
+            assert_eq!(told.recv().unwrap(), expected);
+        }
+        assert_eq!(pool.threads.available_permits(), 3);
+    }
 
-        let _taken = pool.threads.clone().acquire_many_owned(2).await.unwrap();
+    #[tokio::test]
+    async fn a_search_makes_room_for_another() {
+        let pool = Arc::new(SearchPool::new(3));
+        let (cancel, begun) = (CancellationToken::new(), CancellationToken::new());
         let (tell, told) = mpsc::channel();
-        pool.run(&cancel, Duration::from_secs(60), move |_, n_threads| {
-            tell.send(n_threads).unwrap();
-        })
-        .await;
-        assert_eq!(told.recv().unwrap(), 1);
+        let first = pool.run(&cancel, LONG, {
+            let begun = begun.clone();
+            move |crew| {
+                begun.cancel();
+                while !crew.lets_go() {
+                    std::thread::yield_now();
+                }
+                // It ends only after the other did, which thus ran beside it.
+                told.recv().unwrap();
+                assert!(!crew.lets_go());
+            }
+        });
+        let second = async {
+            begun.cancelled().await;
+            let search = move |_: &Crew| tell.send(()).unwrap();
+            pool.run(&cancel, LONG, search).await
+        };
+        let both = futures::future::join(first, second).await;
+        assert_eq!(both, (Ended::Completed, Ended::Completed));
+        assert_eq!(pool.threads.available_permits(), 3);
     }
 
     #[tokio::test]
     async fn a_running_search_is_told_to_end() {
         for (time, is_cancelled, expected) in [
-            (Duration::from_secs(60), true, Ended::Cancelled),
-            (Duration::ZERO, false, Ended::TimedOut),
+            (LONG, true, Ended::Cancelled),
+            (Duration::from_millis(1), false, Ended::TimedOut),
         ] {
-            let pool = SearchPool::with_threads(1);
+            let pool = SearchPool::new(1);
             let cancel = CancellationToken::new();
             let (tell, told) = mpsc::channel();
             let on_start = cancel.clone();
-            let ended = pool.run(&cancel, time, move |stop, _| {
+            let ended = pool.run(&cancel, time, move |crew| {
                 if is_cancelled {
                     on_start.cancel();
                 }
-                while !stop.is_set() {
+                while !crew.stop.is_set() {
                     std::thread::yield_now();
                 }
                 tell.send(()).unwrap();
@@ -172,14 +314,68 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiting_search_can_be_cancelled() {
-        let pool = SearchPool::with_threads(1);
-        let _taken = pool.threads.clone().acquire_owned().await.unwrap();
+    async fn a_waiting_search_can_be_cancelled_and_runs_out_of_time() {
+        for (time, is_cancelled, expected) in [
+            (LONG, true, Ended::Cancelled),
+            (Duration::ZERO, false, Ended::NeverBegun),
+        ] {
+            let pool = SearchPool::new(1);
+            let _taken = pool.threads.clone().acquire_owned().await.unwrap();
+            let cancel = CancellationToken::new();
+            if is_cancelled {
+                cancel.cancel();
+            }
+            let ended = pool.run(&cancel, time, |_| unreachable!());
+            assert_eq!(ended.await, expected);
+            assert_eq!(pool.n_waiting.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_that_nobody_waits_for_ends() {
+        let pool = SearchPool::new(1);
         let cancel = CancellationToken::new();
-        cancel.cancel();
-        let ended = pool
-            .run(&cancel, Duration::from_secs(60), |_, _| unreachable!())
-            .await;
-        assert_eq!(ended, Ended::Cancelled);
+        let begun = CancellationToken::new();
+        let on_start = begun.clone();
+        let search = move |crew: &Crew| {
+            on_start.cancel();
+            while !crew.stop.is_set() {
+                std::thread::yield_now();
+            }
+        };
+        tokio::select! {
+            _ = pool.run(&cancel, LONG, search) => unreachable!(),
+            () = begun.cancelled() => {}
+        }
+        let share = pool.threads.acquire().await;
+        assert!(share.is_ok());
+    }
+
+    #[tokio::test]
+    async fn threads_left_behind_are_counted_and_take_no_turn() {
+        let pool = SearchPool::new(1);
+        let cancel = CancellationToken::new();
+        let mut held = Vec::new();
+        for n in 0..MAX_LEFT_BEHIND {
+            let (release, released) = mpsc::channel::<()>();
+            let cancel = CancellationToken::new();
+            let on_start = cancel.clone();
+            // As a thread that hangs in the kernel does, it never looks at the sign to end.
+            let ended = pool.run(&cancel, LONG, move |_| {
+                on_start.cancel();
+                let _ = released.recv();
+            });
+            assert_eq!(ended.await, Ended::Cancelled);
+            held.push(release);
+            assert_eq!(pool.n_left_behind.load(Ordering::Relaxed), n + 1);
+            assert_eq!(pool.threads.available_permits(), 1);
+        }
+        let ended = pool.run(&cancel, LONG, |_| unreachable!()).await;
+        assert_eq!(ended, Ended::Exhausted);
+        drop(held);
+        while pool.n_left_behind.load(Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(pool.run(&cancel, LONG, |_| ()).await, Ended::Completed);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use longshore_protocol::value::display::Display;
 
-use super::{Ended, Root, Tally};
+use super::{Ended, Root, SEARCH_TIME, Tally};
 use crate::path::Workspace;
 use crate::tool::Outcome;
 use crate::tool::lines::Lines;
@@ -22,6 +22,7 @@ pub(in super::super) struct Report {
     lines: Lines,
     notices: Vec<String>,
     truncated: bool,
+    n_not_text: usize,
 }
 
 /// A path as results show it: from the working directory where it lies below it, with control characters escaped.
@@ -30,6 +31,19 @@ pub(in super::super) fn shown_path(workspace: &Workspace, root: &Root, relative:
 }
 
 impl Report {
+    /// A path as [`shown_path`] writes it, for a line of this report.
+    pub(in super::super) fn path(
+        &mut self,
+        workspace: &Workspace,
+        root: &Root,
+        relative: &Path,
+    ) -> String {
+        if relative.to_str().is_none() {
+            self.n_not_text += 1;
+        }
+        shown_path(workspace, root, relative)
+    }
+
     /// Adds a line, cut where it is too long for one; false when it would go over the limit of the whole, and then it is
     /// left out.
     pub(in super::super) fn line(&mut self, line: &str) -> bool {
@@ -58,8 +72,18 @@ impl Report {
         root: &Root,
     ) {
         if ended == Ended::TimedOut {
-            self.notice("The search was stopped after 20 seconds; the results are incomplete. Narrow it down.");
+            self.notice(format!(
+                "The search was stopped after {} seconds; the results are incomplete. Narrow it down.",
+                SEARCH_TIME.as_secs()
+            ));
             self.truncated = true;
+        }
+        if self.n_not_text > 0 {
+            self.notice(format!(
+                "Names that are not UTF-8 are shown with \u{FFFD} for what can't be shown, and can't be given to \
+                 other tools ({}).",
+                self.n_not_text
+            ));
         }
         let troubles = tally.troubles();
         if !troubles.is_empty() {
@@ -123,6 +147,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::PathBuf;
 
     use super::*;
@@ -162,12 +188,19 @@ mod tests {
         let n_lines = (0..100).take_while(|_| report.line(&line)).count();
         assert_eq!(n_lines, OUTPUT_CHARS / OUTPUT_LINE_CHARS);
         assert!(!report.line("y"));
+        let name = Path::new(OsStr::from_bytes(b"a\xFF"));
+        assert_eq!(report.path(&workspace, &root(), name), "src/a\u{FFFD}");
         report.left_out(&tally, Ended::TimedOut, &workspace, &root());
         let outcome = report.into_outcome("q");
         assert!(outcome.truncated);
         let text = text(&outcome);
-        let notices: Vec<&str> = text.lines().skip(n_lines).collect();
+        let mut notices: Vec<&str> = text.lines().skip(n_lines).collect();
         assert!(notices[0].contains("20 seconds"));
+        assert!(
+            notices
+                .remove(1)
+                .ends_with("can't be given to other tools (1).]")
+        );
         assert!(
             notices[1].starts_with(
                 "[Not everything could be looked at (6): src/d0 (permission denied), "

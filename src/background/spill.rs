@@ -1,11 +1,13 @@
-//! Writing a log beside the command: in order, one write at a time, with a bounded queue.
+//! Writing a log beside the task: in order, one write at a time, with a bounded queue.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::log::{Caps, Log};
+use super::output::Output;
 use crate::kernel::limits::COMMAND_LOG_QUEUE_BYTES;
 use crate::os::{blocking, fs};
 
@@ -13,6 +15,8 @@ use crate::os::{blocking, fs};
 pub(super) struct Spill {
     path: PathBuf,
     caps: Caps,
+    /// Told how far the log is.
+    output: Arc<Output>,
     queue: Vec<u8>,
     writer: Writer,
     /// Whether more is taken.
@@ -22,27 +26,19 @@ pub(super) struct Spill {
 enum Writer {
     Idle(Option<Log>),
     Busy(BoxFuture<'static, Result<Log, String>>),
-    Ending(BoxFuture<'static, Kept>),
-    Failed(String),
-}
-
-/// A log as it was left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// The file.
-    pub(super) path: PathBuf,
-    /// How much is missing between its beginning and its end.
-    pub(super) gap_bytes: u64,
-    /// Why it is incomplete, where it is for another reason.
-    pub(super) problem: Option<String>,
+    Ending(BoxFuture<'static, Option<String>>),
+    /// It is in order, or cannot be.
+    Ended,
 }
 
 impl Spill {
     /// A log to be; the file is made by the first write.
-    pub(super) fn new(path: PathBuf, caps: Caps) -> Self {
+    pub(super) fn new(path: PathBuf, caps: Caps, output: Arc<Output>) -> Self {
+        output.log_begun(&path, caps);
         Self {
             path,
             caps,
+            output,
             queue: Vec::new(),
             writer: Writer::Idle(None),
             is_open: true,
@@ -56,15 +52,16 @@ impl Spill {
 
     /// Queues output.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.is_open && !matches!(self.writer, Writer::Failed(_)) {
+        if self.is_open && !matches!(self.writer, Writer::Ended) {
             self.queue.extend_from_slice(bytes);
             self.start_write();
         }
     }
 
-    /// Takes no more output.
-    pub(super) fn close(&mut self) {
+    /// Takes no more output, because of this.
+    pub(super) fn close(&mut self, problem: String) {
         self.is_open = false;
+        self.output.log_failed(problem);
     }
 
     /// Whether a write is under way.
@@ -80,55 +77,48 @@ impl Spill {
         if let Writer::Busy(write) = &mut self.writer {
             match write.await {
                 Ok(log) => {
+                    self.output.log_written(log.n_bytes());
                     self.writer = Writer::Idle(Some(log));
                     self.start_write();
                 }
                 Err(problem) => {
                     self.queue = Vec::new();
-                    self.writer = Writer::Failed(problem);
+                    self.output.log_failed(problem);
+                    self.writer = Writer::Ended;
                 }
             }
         }
     }
 
-    /// Writes what is queued and puts the log in order.
+    /// Writes what is queued, puts the log in order and on the disk.
     ///
     /// # Cancel safety
     /// Can be dropped and called again. Where it is not, [`Self::abandon`] tells that the log is incomplete.
-    pub(super) async fn finish(&mut self) -> Kept {
+    pub(super) async fn finish(&mut self) {
         while self.is_writing() {
             self.advance().await;
         }
-        match &mut self.writer {
-            Writer::Idle(log) => {
-                let Some(log) = log.take() else {
-                    return self.kept(None);
-                };
-                let kept = self.kept(None);
-                let end = blocking::run(move || Kept {
-                    gap_bytes: log.gap_bytes(),
-                    problem: log.straighten().err().map(|error| error.to_string()),
-                    ..kept
-                });
-                self.writer = Writer::Ending(end.boxed());
-            }
-            Writer::Failed(problem) => {
-                let problem = problem.clone();
-                return self.kept(Some(problem));
-            }
-            Writer::Busy(_) | Writer::Ending(_) => {}
+        if let Writer::Idle(log) = &mut self.writer {
+            self.writer = match log.take() {
+                None => Writer::Ended,
+                Some(log) => {
+                    let end =
+                        blocking::run(move || log.finish().err().map(|error| error.to_string()));
+                    Writer::Ending(end.boxed())
+                }
+            };
         }
-        let Writer::Ending(end) = &mut self.writer else {
-            return self.kept(None);
-        };
-        let kept = end.await;
-        self.writer = Writer::Idle(None);
-        kept
+        if let Writer::Ending(end) = &mut self.writer {
+            let problem = end.await;
+            self.output.log_finished(problem);
+            self.writer = Writer::Ended;
+        }
     }
 
     /// Leaves the log as it is.
-    pub(super) fn abandon(self) -> Kept {
-        self.kept(Some("it was not written to its end".to_owned()))
+    pub(super) fn abandon(self) {
+        self.output
+            .log_failed("it was not written to its end".to_owned());
     }
 
     /// Removes the log: it turned out that nobody needs it.
@@ -137,17 +127,15 @@ impl Spill {
         while self.is_writing() {
             self.advance().await;
         }
-        let removed = blocking::run(move || fs::remove_file_if_present(&self.path)).await;
+        self.output.remove_log();
+        let removed = blocking::run(move || {
+            fs::remove_file_if_present(&self.path)?;
+            // It was made for this file alone.
+            self.path.parent().map_or(Ok(()), fs::remove_empty_dir)
+        })
+        .await;
         if let Err(error) = removed {
-            tracing::warn!(%error, "a command's log stays");
-        }
-    }
-
-    fn kept(&self, problem: Option<String>) -> Kept {
-        Kept {
-            path: self.path.clone(),
-            gap_bytes: 0,
-            problem,
+            tracing::warn!(%error, "the log of a command stays");
         }
     }
 
@@ -158,6 +146,7 @@ impl Spill {
         if let Writer::Idle(log) = &mut self.writer {
             let log = log.take();
             let bytes = std::mem::take(&mut self.queue);
+            self.output.log_adding(bytes.len() as u64);
             let (path, caps) = (self.path.clone(), self.caps);
             let write = blocking::run(move || {
                 let mut log = match log {
@@ -177,11 +166,16 @@ impl Spill {
 mod tests {
     use super::*;
 
+    fn spill(path: &std::path::Path, caps: Caps) -> (Spill, Arc<Output>) {
+        let output = Output::new();
+        (Spill::new(path.to_owned(), caps, output.clone()), output)
+    }
+
     #[tokio::test]
     async fn writes_in_order_and_holds_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r/x.log");
-        let mut spill = Spill::new(path.clone(), Caps::default());
+        let (mut spill, output) = spill(&path, Caps::of(64 << 20));
         let mut expected = Vec::new();
         spill.push(b"first ");
         expected.extend_from_slice(b"first ");
@@ -192,18 +186,16 @@ mod tests {
         }
         // The first write is under way, the rest waits behind it.
         assert!(spill.is_writing() && !spill.has_room());
+        spill.finish().await;
+        let told = output.describe();
         assert_eq!(
-            spill.finish().await,
-            Kept {
-                path: path.clone(),
-                gap_bytes: 0,
-                problem: None
-            }
+            (told.log_path.as_deref(), told.log_problem),
+            (Some(path.as_path()), None)
         );
         assert!(spill.has_room());
         assert_eq!(std::fs::read(&path).unwrap(), expected);
         spill.discard().await;
-        assert!(!path.exists());
+        assert!(!path.exists() && !path.parent().unwrap().exists());
     }
 
     #[tokio::test]
@@ -211,52 +203,46 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let mut spill = Spill::new(file.join("x.log"), Caps::default());
+        let (mut spill, output) = spill(&file.join("x.log"), Caps::of(1 << 20));
         spill.push(b"a");
         spill.advance().await;
         spill.push(&vec![b'b'; 1 << 20]);
         assert!(spill.has_room() && !spill.is_writing());
-        let kept = spill.finish().await;
-        assert!(kept.problem.unwrap().contains("cannot create directory"));
+        spill.finish().await;
+        let problem = output.describe().log_problem.unwrap();
+        assert!(problem.contains("cannot create directory"), "{problem}");
     }
 
     #[tokio::test]
     async fn a_closed_log_takes_no_more() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.log");
-        let mut spill = Spill::new(path.clone(), Caps::default());
+        let (mut spill, output) = spill(&path, Caps::of(1 << 20));
         spill.push(b"a");
-        spill.close();
+        spill.close("enough".to_owned());
         spill.push(b"b");
         spill.finish().await;
         assert_eq!(std::fs::read(&path).unwrap(), b"a");
+        assert_eq!(output.describe().log_problem.as_deref(), Some("enough"));
     }
 
     #[tokio::test]
     async fn an_end_that_was_not_waited_for_is_told_later() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.log");
-        let mut spill = Spill::new(
-            path.clone(),
-            Caps {
-                head_bytes: 2,
-                tail_bytes: 3,
-            },
-        );
+        let caps = Caps {
+            head_bytes: 2,
+            tail_bytes: 3,
+        };
+        let (mut spill, output) = spill(&path, caps);
         spill.push(b"0123456789");
         spill.advance().await;
         // Usually not ready at once.
-        let early = spill.finish().now_or_never();
-        let kept = match early {
-            Some(kept) => kept,
-            None => spill.finish().await,
-        };
-        let expected = Kept {
-            path: path.clone(),
-            gap_bytes: 5,
-            problem: None,
-        };
-        assert_eq!(kept, expected);
+        if spill.finish().now_or_never().is_none() {
+            spill.finish().await;
+        }
+        let told = output.describe();
+        assert_eq!((told.log_gap_bytes, told.log_problem), (5, None));
         assert_eq!(std::fs::read(&path).unwrap(), b"01789");
     }
 }

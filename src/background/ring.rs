@@ -8,8 +8,8 @@ use crate::os::process::Stream;
 const MAX_RUNS: usize = 32 << 10;
 
 /// A bounded queue of bytes: what is too much falls off the front.
-#[derive(Debug)]
-pub(super) struct Ring {
+#[derive(Debug, Clone)]
+pub struct Ring {
     bytes: VecDeque<u8>,
     /// Neighbouring bytes of one stream, as counts; they add up to `bytes`.
     runs: VecDeque<(Stream, usize)>,
@@ -19,7 +19,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// An empty ring; memory is taken as it fills.
-    pub(super) fn new(max_bytes: usize) -> Self {
+    pub fn new(max_bytes: usize) -> Self {
         Self {
             bytes: VecDeque::new(),
             runs: VecDeque::new(),
@@ -28,18 +28,39 @@ impl Ring {
         }
     }
 
+    /// An empty ring of an output of which so much is not in it.
+    pub(super) fn starting_at(start: u64, max_bytes: usize) -> Self {
+        Self {
+            start,
+            ..Self::new(max_bytes)
+        }
+    }
+
     /// Where the oldest byte stands in the whole output.
-    pub(super) fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         self.start
     }
 
+    /// Where the next byte will stand in the whole output.
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// A copy of at most `max_bytes` from this place on, which must not be before [`Self::start`].
+    pub fn copy_from(&self, offset: u64, max_bytes: usize) -> Vec<u8> {
+        let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let from = from.min(self.bytes.len());
+        let n = max_bytes.min(self.bytes.len() - from);
+        self.bytes.range(from..from + n).copied().collect()
+    }
+
     /// Whether so much more fits without anything falling off.
-    pub(super) fn has_room(&self, n_bytes: usize) -> bool {
+    pub fn has_room(&self, n_bytes: usize) -> bool {
         self.bytes.len() + n_bytes <= self.max_bytes && self.runs.len() < MAX_RUNS
     }
 
     /// Adds output at the end.
-    pub(super) fn push(&mut self, stream: Stream, bytes: &[u8]) {
+    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let n_skipped = bytes.len().saturating_sub(self.max_bytes);
         let kept = &bytes[n_skipped..];
         self.drop_front((self.bytes.len() + kept.len()).saturating_sub(self.max_bytes));
@@ -57,12 +78,12 @@ impl Ring {
     }
 
     /// All of it.
-    pub(super) fn bytes(&mut self) -> &[u8] {
+    pub fn bytes(&mut self) -> &[u8] {
         self.bytes.make_contiguous()
     }
 
     /// All of it by stream, oldest first.
-    pub(super) fn pieces(&mut self) -> impl Iterator<Item = (Stream, &[u8])> {
+    pub fn pieces(&mut self) -> impl Iterator<Item = (Stream, &[u8])> {
         let mut rest: &[u8] = self.bytes.make_contiguous();
         self.runs.iter().map(move |(stream, n)| {
             let (piece, after) = rest.split_at(*n);
