@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use tempfile::TempDir;
@@ -92,18 +92,38 @@ fn missing_directories_are_made_and_taken_back() {
     assert!(Spot::real(Path::new("relative/x")).is_err());
 }
 
+/// Tells the other thread to stop, also by a panic.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A thread swaps a directory for a link to the outside and back, without end, while files are read, written, added to
-/// and made below it.
+/// and made below it. Now and then it lets the other side come to the end of what that does.
 #[test]
 fn nothing_is_read_or_written_through_a_link_however_the_race_goes() {
     let (_temp, base) = tree();
-    let stop = AtomicBool::new(false);
+    let (stop, n_ended) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (dir, away) = (base.join("in/d"), base.join("in/away"));
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
+            let wait_for = |n_more: usize| {
+                let n = n_ended.load(Ordering::Relaxed) + n_more;
+                while n_ended.load(Ordering::Relaxed) < n && !stop.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            };
+            for n in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                wait_for(n % 4);
                 fs::rename(&dir, &away).unwrap();
                 if symlink(base.join("out"), &dir).is_ok() {
+                    wait_for(n % 2);
                     fs::remove_file(&dir).unwrap();
                 }
                 // Where nothing stood for a moment, the other side may have made a directory.
@@ -112,8 +132,9 @@ fn nothing_is_read_or_written_through_a_link_however_the_race_goes() {
                 }
             }
         });
+        let _stop = Stop(&stop);
         let mut n_done = [0; 4];
-        for n in 0..4000 {
+        for n in 0..2000 {
             let path = dir.join("f");
             let options = ReplaceOptions {
                 durability: Durability::Kernel,
@@ -140,8 +161,8 @@ fn nothing_is_read_or_written_through_a_link_however_the_race_goes() {
                 ),
             };
             n_done[n % 4] += usize::from(done);
+            n_ended.fetch_add(1, Ordering::Relaxed);
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(n_done.iter().all(|n| *n > 0), "{n_done:?}");
     });
     let outside = list_dir(&base.join("out")).unwrap();
