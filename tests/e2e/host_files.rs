@@ -63,11 +63,14 @@ fn both() -> Value {
 
 /// Plays calls one after another, each in a step of its own, and gives the ends of the calls.
 fn play(scratch: &Scratch, server: &mut TestServer, calls: &[&str]) -> Vec<Value> {
-    let script: String = calls
+    let steps: Vec<String> = calls
         .iter()
-        .map(|call| format!("  - steps: [{{tool_call: {call}}}]\n"))
+        .map(|call| format!("  - steps: [{{tool_call: {call}}}]"))
         .collect();
-    let script = format!("turns:\n{script}  - steps: [{{text: Done.}}]\n");
+    let script = format!(
+        "turns:\n{}\n  - steps: [{{text: Done.}}]\n",
+        steps.join("\n")
+    );
     let session = server.create(
         scratch,
         json!({"model": "demo", "script": script, "mode": "yolo"}),

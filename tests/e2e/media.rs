@@ -82,7 +82,7 @@ fn a_model_that_sees_is_shown_files_made_fit() {
     let scratch = Scratch::new();
     configure(
         &scratch,
-        r#"
+        r"
 turns:
   - steps:
       - tool_call: {id: whole, name: ReadMediaFile, args: {path: shot.png}}
@@ -91,7 +91,7 @@ turns:
       - tool_call: {id: bomb, name: ReadMediaFile, args: {path: bomb.png}}
       - tool_call: {id: text, name: Read, args: {path: shot.png}}
   - steps: [{text: seen}]
-"#,
+",
     );
     let original = png(&noise(2500, 1700));
     scratch.write("shot.png", &original);

@@ -50,6 +50,8 @@ fn secrets_are_told_by_name_and_by_nothing_else() {
     scratch.write(".env.example", "TEST_KEY=\n");
     scratch.write(".gitignore", ".env\n");
     let mut server = TestServer::open(&scratch);
+    // Naming a secret is asked about, even though none is opened.
+    server.answer_approvals("allow_once");
     let mut calls = Vec::new();
     for pattern in ["TEST_KEY", "s3c", "^TEST_KEY=s"] {
         for mode in ["files_with_matches", "content", "count_matches"] {
@@ -83,6 +85,7 @@ fn nothing_found_is_told_from_could_not_look() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.file("empty")).unwrap();
     let mut server = TestServer::open(&scratch);
+    server.answer_approvals("allow_once");
     let calls = ["missing", "greeting.txt", "empty", ".git"]
         .map(|path| ("Glob", json!({"pattern": "*.rs", "path": path})));
     let results = play(&mut server, &scratch.repository(), &calls);
@@ -425,6 +428,7 @@ fn by_ripgrep(rg: &Path, scratch: &Scratch, root: &Path, case: &Case) -> Vec<Lin
     };
     let mut lines: Vec<Line> = Vec::new();
     for line in text.split(end).filter(|line| !line.is_empty()) {
+        let line = line.strip_suffix('\r').unwrap_or(line);
         if line == "--" {
             // A separator counts where lines stand on both sides of it.
             if lines.last().is_some_and(|last| last.text != "--") {
@@ -444,7 +448,6 @@ fn by_ripgrep(rg: &Path, scratch: &Scratch, root: &Path, case: &Case) -> Vec<Lin
             },
         };
         let path = path.strip_prefix("./").unwrap_or(path).to_owned();
-        let rest = rest.strip_suffix('\r').unwrap_or(rest);
         let sign = match mode {
             "files_with_matches" => "",
             "count_matches" => ":",
