@@ -9,7 +9,7 @@ use crate::support::{Scratch, TestServer};
 
 const SAYS_OK: &str = "turns: [{steps: [{text: ok}]}]\non_exhausted: repeat_last";
 /// The first answer never ends, the others do at once.
-const HANGS_FIRST: &str = "turns: [{steps: [{text: Hel}, {hang: true}]}, {steps: [{text: ok}]}]\non_exhausted: repeat_last";
+const HANGS_FIRST: &str = "turns: [{steps: [{text: Half}, {hang: true}]}, {steps: [{text: ok}]}]\non_exhausted: repeat_last";
 
 /// A scratch place whose time is what the test says.
 struct Clocked {
