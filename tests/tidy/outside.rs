@@ -7,6 +7,7 @@ const FREE: &[&str] = &[
     "std::fs::File;",
     "std::fs::File>",
     "std::fs::{File, OpenOptions}",
+    "std::fs::{File, Metadata}",
 ];
 
 /// Code and the modules that may hold it.

@@ -284,10 +284,10 @@ async fn a_workspace_of_a_name_that_is_not_utf_8() {
     assert!(!failed(&missing).contains('\u{FFFD}'), "{missing:?}");
 }
 
-/// 200,000 names with `LONGSHORE_TEST_LARGE=1`.
+/// 200,000 names with `LONGSHORE_TEST_SCALE=1`.
 #[tokio::test]
 async fn a_missing_file_in_a_huge_directory_is_missing_at_once() {
-    let n: usize = if std::env::var_os("LONGSHORE_TEST_LARGE").is_some() {
+    let n: usize = if std::env::var_os("LONGSHORE_TEST_SCALE").is_some() {
         200_000
     } else {
         10_000
