@@ -147,6 +147,13 @@ impl Wakes {
         (!self.is_held).then(|| urgent.key.origin())
     }
 
+    /// What was told is not in the history any more: it is told with the next turn.
+    pub(super) fn pend_again(&mut self, wakes: Vec<Wake>) {
+        for wake in wakes {
+            self.pend(wake);
+        }
+    }
+
     fn put_back(&mut self, untold: Vec<Wake>) {
         self.pending.splice(0..0, untold);
     }
