@@ -220,7 +220,9 @@ impl App {
         let leftovers = [self.store.ephemeral_dir(), self.store.aside_dir()];
         self.tasks.spawn_blocking(move || {
             sweep(&cleanup);
-            leftovers.iter().for_each(|dir| remove_leftovers(dir));
+            for dir in &leftovers {
+                remove_leftovers(dir);
+            }
         });
     }
 
