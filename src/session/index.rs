@@ -230,7 +230,7 @@ impl Index {
                     tracing::warn!(session = %id, %error, "the index could not be made to forget a session");
                 }
                 None => {
-                    tracing::warn!(session = %id, "the index is in use; a deleted session stands in it for a while")
+                    tracing::warn!(session = %id, "the index is in use; a deleted session stands in it for a while");
                 }
             }
         }
