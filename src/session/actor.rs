@@ -271,6 +271,9 @@ impl Actor {
             queued: self.turns.queued(),
             context: (posted.context_tokens, window),
             n_jobs: self.cron.n_jobs(),
+            // Tasks first: whoever has ended since is found among what is to be told.
+            n_tasks: self.tasks.n_unsettled(),
+            n_notices: self.wakes.n_pending(),
         }
     }
 

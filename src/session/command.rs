@@ -122,6 +122,10 @@ pub struct View {
     pub context: (u64, u64),
     /// Cron jobs that may fire some day.
     pub n_jobs: usize,
+    /// Detached tasks that run, or whose end is just being told.
+    pub n_tasks: usize,
+    /// What begins a turn as soon as one may begin.
+    pub n_notices: usize,
 }
 
 /// Sends to a session's task. Cheap to clone; the session lives on without handles.

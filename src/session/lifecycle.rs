@@ -131,6 +131,8 @@ impl Sessions {
                 queued: Vec::new(),
                 context,
                 n_jobs: loaded.jobs.jobs().len(),
+                n_tasks: 0,
+                n_notices: 0,
             })
         })
         .await
