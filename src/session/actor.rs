@@ -296,6 +296,9 @@ impl Actor {
             context: (posted.context_tokens, window),
             n_jobs: self.cron.n_jobs(),
             gone: self.gone.clone(),
+            // Tasks first: whoever has ended since is found among what is to be told.
+            n_tasks: self.tasks.n_unsettled(),
+            n_notices: self.wakes.n_pending(),
         }
     }
 

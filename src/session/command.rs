@@ -132,6 +132,10 @@ pub struct View {
     pub n_jobs: usize,
     /// Turns that were undone or cleared away: the journal still has their events.
     pub gone: Arc<HashSet<TurnId>>,
+    /// Detached tasks that run, or whose end is just being told.
+    pub n_tasks: usize,
+    /// What begins a turn as soon as one may begin.
+    pub n_notices: usize,
 }
 
 /// Sends to a session's task. Cheap to clone; the session lives on without handles.

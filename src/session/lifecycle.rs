@@ -128,6 +128,8 @@ impl Sessions {
                 context,
                 n_jobs: loaded.jobs.jobs().len(),
                 gone: Arc::new(loaded.gone),
+                n_tasks: 0,
+                n_notices: 0,
             })
         })
         .await

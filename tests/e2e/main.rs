@@ -19,6 +19,7 @@ mod contract;
 mod cron;
 mod files;
 mod files_safe;
+mod headless;
 mod host_files;
 mod hostile;
 mod input;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{SessionId, TurnId};
 use crate::value::page::Page;
-use crate::value::session::{Mode, Session, SessionPatch, Snapshot};
+use crate::value::session::{Mode, Pending, Session, SessionPatch, Snapshot};
 use crate::value::transcript::Turn;
 
 /// Params of `session/create`.
@@ -169,6 +169,9 @@ pub struct GetParams {
 pub struct GetResult {
     /// The session.
     pub session: Session,
+    /// What it still has before it; absent where it is not loaded, and in the result of `session/set`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
 }
 
 /// Params of `session/set`: the settings to change; absent ones stay as they are.

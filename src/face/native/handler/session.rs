@@ -7,7 +7,7 @@ use longshore_protocol::method::session::{
     EventsResult, GetParams, GetResult, ListParams, ListResult, Replay, ResumeParams, ResumeResult,
     SetParams, SetResult, TranscriptParams, TranscriptResult, UndoParams, UndoResult,
 };
-use longshore_protocol::value::session::Snapshot;
+use longshore_protocol::value::session::{Pending, Snapshot, Status};
 
 use super::page_limit;
 use crate::face::native::dispatch::Cx;
@@ -155,14 +155,30 @@ pub(in crate::face::native) async fn list(cx: Cx, params: ListParams) -> Result<
 }
 
 pub(in crate::face::native) async fn get(cx: Cx, params: GetParams) -> Result<GetResult, Fault> {
-    let session = cx.deps().sessions.view(&params.session_id).await?.session;
-    Ok(GetResult { session })
+    let view = cx.deps().sessions.view(&params.session_id).await?;
+    let pending = (view.session.status != Status::Closed).then(|| Pending {
+        turns: count(view.queued.len() + usize::from(view.running.is_some())),
+        tasks: count(view.n_tasks),
+        notices: count(view.n_notices),
+        jobs: count(view.n_jobs),
+    });
+    Ok(GetResult {
+        session: view.session,
+        pending,
+    })
 }
 
 pub(in crate::face::native) async fn set(cx: Cx, params: SetParams) -> Result<SetResult, Fault> {
     let handle = cx.deps().sessions.open(&params.session_id).await?;
     let session = handle.set(params.changes()).await?;
-    Ok(SetResult { session })
+    Ok(SetResult {
+        session,
+        pending: None,
+    })
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 pub(in crate::face::native) async fn transcript(
