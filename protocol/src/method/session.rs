@@ -169,7 +169,7 @@ pub struct GetParams {
 pub struct GetResult {
     /// The session.
     pub session: Session,
-    /// What it still has before it; absent where it is not loaded, and in the result of `session/set`.
+    /// What it still has before it; absent where it is not loaded, and in results of methods that change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
 }

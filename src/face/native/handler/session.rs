@@ -237,7 +237,10 @@ pub(in crate::face::native) async fn clear(
 ) -> Result<ClearResult, Fault> {
     let handle = cx.deps().sessions.open(&params.session_id).await?;
     let session = handle.clear().await?;
-    Ok(ClearResult { session })
+    Ok(ClearResult {
+        session,
+        pending: None,
+    })
 }
 
 pub(in crate::face::native) async fn close(
