@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use lexopt::prelude::{Long, Short, Value};
-use longshore_protocol::id::SessionId;
+use longshore_protocol::id::{SessionId, TurnId};
 use longshore_protocol::value::session::Mode;
 
 /// `--help`.
@@ -28,7 +28,14 @@ pub(super) enum Command {
     Demo,
     Doctor,
     Cron(Cron),
-    Schema { of: SchemaOf },
+    Sessions(Sessions),
+    Export {
+        session: SessionId,
+        output: Option<PathBuf>,
+    },
+    Schema {
+        of: SchemaOf,
+    },
 }
 
 /// Options that every command takes.
@@ -57,6 +64,57 @@ pub(super) struct Run {
     pub(super) output: Output,
     pub(super) mode: Option<Mode>,
     pub(super) cwd: Option<PathBuf>,
+    pub(super) of: Of,
+}
+
+/// Which session `longshore run` works in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Of {
+    /// A new one.
+    #[default]
+    New,
+    /// The newest one of the directory.
+    Newest,
+    /// This one.
+    Session(SessionId),
+}
+
+/// What `longshore sessions` does.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sessions {
+    /// Lists them, the newest first.
+    List(ListSessions),
+    /// Says what there is to say of one.
+    Show { session: SessionId },
+    /// Gives one a title.
+    Rename { session: SessionId, title: String },
+    /// Makes one from another, up to a turn.
+    Fork {
+        session: SessionId,
+        turn: Option<TurnId>,
+    },
+    /// Hides some from lists, or shows them again.
+    Archive {
+        sessions: Vec<SessionId>,
+        archived: bool,
+    },
+    /// Removes some for good.
+    Delete { sessions: Vec<SessionId> },
+}
+
+/// Options of `longshore sessions list`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListSessions {
+    /// Only those of this directory.
+    pub(super) cwd: Option<PathBuf>,
+    /// Only those with this text in the title or in a prompt.
+    pub(super) text: Option<String>,
+    /// The archived ones.
+    pub(super) archived: bool,
+    /// No more than so many.
+    pub(super) limit: Option<usize>,
+    /// As JSON, one a line.
+    pub(super) json: bool,
 }
 
 /// What `longshore cron` does.
@@ -89,11 +147,14 @@ pub(super) enum SchemaOf {
 pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut common = Common::default();
-    let mut run = Run::default();
+    let (mut run, mut list) = (Run::default(), ListSessions::default());
+    let mut output_file = None;
     let mut words: Vec<String> = Vec::new();
     let (mut help, mut version) = (false, false);
     while let Some(argument) = parser.next()? {
         let is_run = words.first().is_some_and(|word| word == "run");
+        let is_sessions = words.first().is_some_and(|word| word == "sessions");
+        let is_export = words.first().is_some_and(|word| word == "export");
         match argument {
             Long("help") | Short('h') => help = true,
             Long("version") | Short('V') => version = true,
@@ -139,20 +200,53 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                 });
             }
             Long("cwd") if is_run => run.cwd = Some(parser.value()?.into()),
+            Long("continue") if is_run => run.of = Of::Newest,
+            Long("session") if is_run => run.of = Of::Session(text(parser.value()?)?.into()),
+            Long("cwd") if is_sessions => list.cwd = Some(parser.value()?.into()),
+            Long("text") if is_sessions => list.text = Some(text(parser.value()?)?),
+            Long("archived") if is_sessions => list.archived = true,
+            Long("json") if is_sessions => list.json = true,
+            Long("limit") if is_sessions => {
+                let limit = text(parser.value()?)?;
+                match limit.parse() {
+                    Ok(limit) if limit > 0 => list.limit = Some(limit),
+                    _ => {
+                        return Err(format!("--limit takes a number from 1 on, not {limit}").into());
+                    }
+                }
+            }
+            Short('o') | Long("output") if is_export => output_file = Some(parser.value()?.into()),
             Value(word) => words.push(text(word)?),
             other => return Err(other.unexpected()),
         }
     }
-    let command = command(help, version, words, run)?;
+    let stated = Stated {
+        run,
+        list,
+        output_file,
+    };
+    let command = command(help, version, words, stated)?;
     Ok(Parsed { command, common })
+}
+
+/// Options that belong to one command.
+struct Stated {
+    run: Run,
+    list: ListSessions,
+    output_file: Option<PathBuf>,
 }
 
 fn command(
     help: bool,
     version: bool,
     words: Vec<String>,
-    mut run: Run,
+    stated: Stated,
 ) -> Result<Command, lexopt::Error> {
+    let Stated {
+        mut run,
+        list,
+        output_file,
+    } = stated;
     if help {
         return Ok(Command::Help);
     }
@@ -191,6 +285,14 @@ fn command(
             },
             Some(other) => return Err(format!("cron takes list or delete, not {other}").into()),
         }),
+        Some("sessions") => Command::Sessions(sessions(&mut words, list)?),
+        Some("export") => Command::Export {
+            session: words
+                .next()
+                .map(SessionId::from)
+                .ok_or("export takes a session")?,
+            output: output_file,
+        },
         Some("run") => {
             if run.prompt.is_none() {
                 run.prompt = words.next();
@@ -205,6 +307,52 @@ fn command(
             Err(format!("unexpected argument {word}; quote a prompt of several words").into())
         }
     }
+}
+
+fn sessions(
+    words: &mut impl Iterator<Item = String>,
+    list: ListSessions,
+) -> Result<Sessions, lexopt::Error> {
+    let what = words.next();
+    let what = what.as_deref().unwrap_or("list");
+    if what == "list" {
+        return Ok(Sessions::List(list));
+    }
+    if list != ListSessions::default() {
+        return Err(format!("sessions {what} takes no such option").into());
+    }
+    let missing = || format!("sessions {what} takes a session");
+    let session = words.next().map(SessionId::from).ok_or_else(missing);
+    let mut some = |first: SessionId| -> Vec<SessionId> {
+        let others = words.by_ref().map(SessionId::from);
+        std::iter::once(first).chain(others).collect()
+    };
+    Ok(match what {
+        "show" => Sessions::Show { session: session? },
+        "archive" | "unarchive" => Sessions::Archive {
+            sessions: some(session?),
+            archived: what == "archive",
+        },
+        "delete" => Sessions::Delete {
+            sessions: some(session?),
+        },
+        "fork" => Sessions::Fork {
+            session: session?,
+            turn: words.next().map(TurnId::from),
+        },
+        "rename" => Sessions::Rename {
+            session: session?,
+            title: words
+                .next()
+                .ok_or("sessions rename takes a session and a title")?,
+        },
+        other => {
+            return Err(format!(
+                "sessions takes list, show, rename, fork, archive, unarchive or delete, not {other}"
+            )
+            .into());
+        }
+    })
 }
 
 fn text(value: OsString) -> Result<String, lexopt::Error> {
@@ -262,9 +410,94 @@ mod tests {
             output: Output::Json,
             mode: Some(Mode::Yolo),
             cwd: None,
+            of: Of::New,
         };
         assert_eq!(run.command, Command::Run(options));
         assert_eq!(run.common.model.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn sessions_and_exports() {
+        let id = || SessionId::from("s1");
+        let list = ListSessions {
+            cwd: Some("/w".into()),
+            text: Some("x".to_owned()),
+            archived: true,
+            limit: Some(3),
+            json: true,
+        };
+        let listing = [
+            "sessions",
+            "list",
+            "--cwd",
+            "/w",
+            "--text",
+            "x",
+            "--archived",
+            "--limit",
+            "3",
+            "--json",
+        ];
+        for (line, what) in [
+            (&["sessions"][..], Sessions::List(ListSessions::default())),
+            (&listing[..], Sessions::List(list)),
+            (
+                &["sessions", "show", "s1"],
+                Sessions::Show { session: id() },
+            ),
+            (
+                &["sessions", "rename", "s1", "A title"],
+                Sessions::Rename {
+                    session: id(),
+                    title: "A title".to_owned(),
+                },
+            ),
+            (
+                &["sessions", "fork", "s1"],
+                Sessions::Fork {
+                    session: id(),
+                    turn: None,
+                },
+            ),
+            (
+                &["sessions", "fork", "s1", "t3"],
+                Sessions::Fork {
+                    session: id(),
+                    turn: Some("t3".into()),
+                },
+            ),
+            (
+                &["sessions", "unarchive", "s1", "s2"],
+                Sessions::Archive {
+                    sessions: vec![id(), "s2".into()],
+                    archived: false,
+                },
+            ),
+            (
+                &["sessions", "delete", "s1"],
+                Sessions::Delete {
+                    sessions: vec![id()],
+                },
+            ),
+        ] {
+            assert_eq!(parsed(line).unwrap().command, Command::Sessions(what));
+        }
+        assert_eq!(
+            parsed(&["export", "s1", "-o", "a.zip"]).unwrap().command,
+            Command::Export {
+                session: id(),
+                output: Some("a.zip".into())
+            }
+        );
+        for (line, of) in [
+            (&["run", "x", "--continue"][..], Of::Newest),
+            (&["run", "--session", "s1", "x"], Of::Session(id())),
+        ] {
+            let Command::Run(run) = parsed(line).unwrap().command else {
+                panic!("{line:?}");
+            };
+            assert_eq!(run.of, of);
+        }
     }
 
     #[test]
@@ -276,6 +509,13 @@ mod tests {
             (&["run", "--mode", "wild"], "wild"),
             (&["schema", "moon"], "moon"),
             (&["cron", "moon"], "moon"),
+            (&["sessions", "moon", "s1"], "moon"),
+            (&["sessions", "show"], "a session"),
+            (&["sessions", "rename", "s1"], "a title"),
+            (&["sessions", "show", "s1", "--json"], "option"),
+            (&["sessions", "--limit", "none"], "none"),
+            (&["export"], "a session"),
+            (&["serve", "--continue"], "--continue"),
             (&["cron", "delete", "s1"], "a job"),
             (&["--log-format", "xml"], "xml"),
             (&["--nope"], "--nope"),

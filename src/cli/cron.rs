@@ -2,53 +2,24 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use longshore_protocol::id::SessionId;
 use longshore_protocol::value::cron::{CronJob, PauseReason};
 
 use super::args::{Common, Cron};
-use super::server;
-use super::terminal::{complain, say};
-use crate::app::{self, App};
+use super::offline;
+use super::terminal::complain;
+use crate::app::App;
 use crate::kernel::fault::Fault;
 use crate::os::env::Env;
-use crate::os::process::Processes;
 use crate::session::summary_of;
 
 /// Lists or deletes.
 pub(super) fn run(env: Env, common: &Common, what: &Cron) -> ExitCode {
-    let settings = match app::settings(env, &server::options(common)) {
-        Ok(settings) => settings,
-        Err(error) => {
-            complain(&format!("longshore: {error}"));
-            return ExitCode::from(2);
-        }
-    };
-    let runtime = match server::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            complain(&format!("longshore: the runtime could not start: {error}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    let done = runtime.block_on(async {
-        let app = Arc::new(App::new(settings, Processes::new(None)));
-        match what {
-            Cron::List { session } => list(&app, session.as_ref()).await,
-            Cron::Delete { session, job } => delete(&app, session, job).await,
-        }
-    });
-    match done {
-        Ok(text) => {
-            say(text.trim_end());
-            ExitCode::SUCCESS
-        }
-        Err(fault) => {
-            complain(&format!("longshore: {}", fault.message));
-            ExitCode::FAILURE
-        }
-    }
+    offline::run(env, common, async |app: &App| match what {
+        Cron::List { session } => list(app, session.as_ref()).await,
+        Cron::Delete { session, job } => delete(app, session, job).await,
+    })
 }
 
 async fn list(app: &App, session: Option<&SessionId>) -> Result<String, Fault> {

@@ -101,8 +101,12 @@ impl<'a> Conversation<'a> {
             }
         };
         if self.output == Output::Json {
-            let last = serde_json::to_string(&self.last).map_err(|error| error.to_string())?;
-            say(&last);
+            let mut last = serde_json::to_value(&self.last).map_err(|error| error.to_string())?;
+            if let Some(members) = last.as_object_mut() {
+                // What the next run can go on with.
+                members.insert("sessionId".to_owned(), json!(self.session));
+            }
+            say(&last.to_string());
         }
         Ok(if is_cancelled { CANCELLED } else { self.code() })
     }

@@ -7,13 +7,16 @@ mod cron;
 mod demo;
 mod doctor;
 mod driver;
+mod export;
 mod headless;
 mod logging;
+mod offline;
 mod person;
 mod run;
 mod schema;
 mod serve;
 mod server;
+mod sessions;
 mod supervise;
 mod terminal;
 
@@ -55,5 +58,7 @@ pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Demo => demo::run(env, &common),
         Command::Doctor => doctor::run(env, &common),
         Command::Cron(what) => cron::run(env, &common, &what),
+        Command::Sessions(what) => sessions::run(env, &common, what),
+        Command::Export { session, output } => export::run(env, &common, &session, output),
     }
 }

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use longshore_protocol::id::SessionId;
 use longshore_protocol::method::host::HostCapabilities;
 use longshore_protocol::method::{session, spec, turn};
 use longshore_protocol::value::content::Input;
 use longshore_protocol::value::turn::WhenBusy;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Common, Output, Run};
+use super::args::{Common, Of, Output, Run};
 use super::driver::Driver;
 use super::headless::Conversation;
 use super::terminal::complain;
@@ -80,6 +81,7 @@ pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
             model,
             output: options.output,
             mode: options.mode,
+            of: options.of,
         };
         let code = drive(&app, job).await;
         app.shutdown(SHUTDOWN).await;
@@ -95,6 +97,7 @@ struct Job {
     model: Option<String>,
     output: Output,
     mode: Option<longshore_protocol::value::session::Mode>,
+    of: Of,
 }
 
 async fn drive(app: &Arc<App>, job: Job) -> u8 {
@@ -131,18 +134,13 @@ async fn converse(driver: &mut Driver, job: Job, headless: HeadlessConfig) -> Re
         .initialize(capabilities)
         .await
         .map_err(|error| error.to_string())?;
-    let create = session::CreateParams {
-        cwd: job.cwd.display().to_string(),
-        model: job.model,
-        mode: job.mode,
-        unattended: !attended,
-        ..session::CreateParams::default()
+    let session_id = match session(driver, &job, attended).await {
+        Ok(session_id) => session_id,
+        Err(message) => {
+            complain(&format!("longshore: {message}"));
+            return Ok(USAGE);
+        }
     };
-    let created = driver
-        .call::<spec::SessionCreate>(&create)
-        .await
-        .map_err(|error| error.to_string())?;
-    let session_id = created.session.session_id;
     let input = Input::Text(job.prompt);
     let start = turn::StartParams {
         session_id: session_id.clone(),
@@ -159,6 +157,61 @@ async fn converse(driver: &mut Driver, job: Job, headless: HeadlessConfig) -> Re
     Conversation::new(driver, session_id, job.output, headless)
         .run(started.turn_id)
         .await
+}
+
+/// The session that is wanted, with the caller attached to it.
+async fn session(driver: &mut Driver, job: &Job, attended: bool) -> Result<SessionId, String> {
+    let cwd = job.cwd.display().to_string();
+    let found = match &job.of {
+        Of::New => {
+            let create = session::CreateParams {
+                cwd,
+                model: job.model.clone(),
+                mode: job.mode,
+                unattended: !attended,
+                ..session::CreateParams::default()
+            };
+            let created = driver.call::<spec::SessionCreate>(&create).await;
+            return created
+                .map(|created| created.session.session_id)
+                .map_err(|error| error.to_string());
+        }
+        Of::Session(session_id) => session_id.clone(),
+        Of::Newest => {
+            let newest = session::ListParams {
+                cwd: Some(cwd.clone()),
+                limit: Some(1),
+                ..session::ListParams::default()
+            };
+            let listed = driver.call::<spec::SessionList>(&newest).await;
+            let listed = listed.map_err(|error| error.to_string())?;
+            let newest = listed.items.into_iter().next();
+            newest
+                .map(|session| session.session_id)
+                .ok_or_else(|| format!("no session in {cwd} could be continued"))?
+        }
+    };
+    let resume = session::ResumeParams {
+        session_id: found.clone(),
+        replay: session::Replay::None,
+        limit: None,
+    };
+    let resumed = driver.call::<spec::SessionResume>(&resume).await;
+    resumed.map_err(|error| error.to_string())?;
+    if job.model.is_some() || job.mode.is_some() {
+        let set = session::SetParams {
+            session_id: found.clone(),
+            title: None,
+            model: job.model.clone(),
+            thinking: None,
+            mode: job.mode,
+            additional_dirs: None,
+            metadata: None,
+        };
+        let set = driver.call::<spec::SessionSet>(&set).await;
+        set.map_err(|error| error.to_string())?;
+    }
+    Ok(found)
 }
 
 /// The prompt of the command line, with what stands on standard input behind it.

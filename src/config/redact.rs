@@ -75,6 +75,28 @@ impl Redactor {
         })
     }
 
+    /// The last place up to `at` where a text can be cut without cutting a secret or a character in two.
+    pub fn cut(&self, text: &[u8], at: usize) -> usize {
+        let mut cut = at.min(text.len());
+        let is_inside = |cut: usize| text.get(cut).is_some_and(|byte| byte & 0xc0 == 0x80);
+        // A character has four bytes at most; anything longer is none.
+        for _ in 0..3 {
+            if cut > 0 && is_inside(cut) {
+                cut -= 1;
+            }
+        }
+        let is_cut = |cut: usize, secret: &SecretString| {
+            let secret = secret.expose_secret().as_bytes();
+            let from = (cut + 1).saturating_sub(secret.len());
+            let to = (cut + secret.len() - 1).min(text.len());
+            memchr::memmem::find(&text[from..to], secret).map(|found| from + found)
+        };
+        while let Some(earlier) = self.secrets.iter().find_map(|secret| is_cut(cut, secret)) {
+            cut = earlier;
+        }
+        cut
+    }
+
     /// Redacts a value in place: strings, and whole members that are secret by their name.
     pub fn value(&self, value: &mut Value) {
         self.nested(value, DEPTH);
@@ -222,6 +244,20 @@ mod tests {
         }
         redactor().value(&mut deep);
         assert!(deep.to_string().contains(REDACTED) && !deep.to_string().contains("leaf"));
+    }
+
+    #[test]
+    fn no_cut_goes_through_a_secret_or_a_character() {
+        let text = "ab sk-live-1234 é";
+        for at in 0..=text.len() {
+            let cut = redactor().cut(text.as_bytes(), at);
+            let expected = match at {
+                4..=14 => 3,
+                17 => 16,
+                at => at,
+            };
+            assert_eq!(cut, expected, "{at}");
+        }
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl Deps {
             metadata: options.metadata,
             unattended: options.unattended,
             timezone,
+            parent_session_id: None,
         };
         let dir = self.store.new_dir(&id, &cwd, options.ephemeral);
         let made = self.make(&dir, &session, options.script.map(Into::into));

@@ -37,6 +37,11 @@ impl<T> Conversation<T> {
         first.map_or_else(Vec::new, |first| self.turns.split_off(first))
     }
 
+    /// The last turn, which may be running.
+    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+        self.turns.last_mut().map(|(_, of)| of)
+    }
+
     /// What there is of each turn, oldest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.turns.iter().map(|(_, of)| of)

@@ -112,6 +112,8 @@ struct Prompt<'a> {
 /// A session that may be on a page.
 struct Row<'a> {
     facts: Facts<'a>,
+    /// True where it stands with the sessions of the directory that is asked for.
+    is_here: bool,
     whole: Whole<'a>,
 }
 
@@ -253,29 +255,40 @@ impl Index {
         let mut unknown = Vec::new();
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut n_sessions = 0;
+        let here = filter
+            .cwd
+            .as_deref()
+            .and_then(|cwd| fs::real_path(Path::new(cwd)).ok())
+            .map(|cwd| OsString::from(store::cwd_key(&cwd)));
         for (dir, ids) in self.directories(now) {
+            let is_here = here.is_some() && dir.file_name() == here.as_deref();
             for id in ids {
                 n_sessions += 1;
                 let found = known.remove(id.as_str());
                 if let Some(session) = loaded.get(&SessionId::from(id.as_str())) {
-                    rows.push(Row::of(session));
+                    rows.push(Row::of(session, is_here));
                 } else if let Some(found) =
                     found.filter(|found| !found.open || is_held(&dir.join(&id)))
                 {
                     rows.push(Row {
                         facts: found.facts,
+                        is_here,
                         whole: Whole::Line(found.line),
                     });
                 } else {
-                    unknown.push((SessionId::from(id.as_str()), dir.join(&id)));
+                    unknown.push((SessionId::from(id.as_str()), dir.join(&id), is_here));
                 }
             }
         }
-        let rebuilt: Vec<Session> = unknown
+        let rebuilt: Vec<(Session, bool)> = unknown
             .iter()
-            .filter_map(|(id, dir)| self.rebuild(id, dir))
+            .filter_map(|(id, dir, is_here)| Some((self.rebuild(id, dir)?, *is_here)))
             .collect();
-        rows.extend(rebuilt.iter().map(Row::of));
+        rows.extend(
+            rebuilt
+                .iter()
+                .map(|(session, is_here)| Row::of(session, *is_here)),
+        );
         let page = self.choose(rows, filter, start);
         if n_lines > 2 * n_sessions + SLACK_LINES {
             self.compact(now);
@@ -291,25 +304,27 @@ impl Index {
         Some(session)
     }
 
+    /// One page of the sessions that are not to be kept: they are in no index, since nothing outlives this process.
+    pub(super) fn page_of_ephemeral(
+        loaded: &HashMap<SessionId, Session>,
+        filter: &ListFilter,
+        start: Option<&Place>,
+    ) -> Page<Session> {
+        let text = filter.text.as_ref().map(|text| text.to_lowercase());
+        let rows = loaded.values().filter(|session| session.ephemeral);
+        let rows = rows.map(|session| Row::of(session, false));
+        pick(rows.collect(), filter, start, text.as_deref(), None)
+    }
+
     fn choose(
         &self,
-        mut rows: Vec<Row<'_>>,
+        rows: Vec<Row<'_>>,
         filter: &ListFilter,
         start: Option<&Place>,
     ) -> Page<Session> {
         let text = filter.text.as_ref().map(|text| text.to_lowercase());
         let prompted = text.as_deref().map(|text| self.prompted_with(text));
-        rows.retain(|row| {
-            filter.takes(&row.facts, text.as_deref(), prompted.as_ref())
-                && start.is_none_or(|(at, id)| row.facts.place() < (at.as_str(), id.as_str()))
-        });
-        rows.sort_unstable_by(|a, b| b.facts.place().cmp(&a.facts.place()));
-        let limit = page_limit(filter.limit);
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let items: Vec<Session> = rows.into_iter().filter_map(Row::into_session).collect();
-        let next_cursor = more.then(|| items.last().map(write_cursor)).flatten();
-        Page { items, next_cursor }
+        pick(rows, filter, start, text.as_deref(), prompted.as_ref())
     }
 
     /// The sessions with a prompt that holds a text (lower case).
@@ -408,9 +423,10 @@ impl Index {
 }
 
 impl<'a> Row<'a> {
-    fn of(session: &'a Session) -> Self {
+    fn of(session: &'a Session, is_here: bool) -> Self {
         Self {
             facts: session.into(),
+            is_here,
             whole: Whole::Session(session),
         }
     }
@@ -434,6 +450,27 @@ impl<'a> Row<'a> {
             },
         }
     }
+}
+
+/// The page of those that are wanted, the newest first. `text` is the wanted text in lower case.
+fn pick(
+    mut rows: Vec<Row<'_>>,
+    filter: &ListFilter,
+    start: Option<&Place>,
+    text: Option<&str>,
+    prompted: Option<&HashSet<String>>,
+) -> Page<Session> {
+    rows.retain(|row| {
+        filter.takes(&row.facts, row.is_here, text, prompted)
+            && start.is_none_or(|(at, id)| row.facts.place() < (at.as_str(), id.as_str()))
+    });
+    rows.sort_unstable_by(|a, b| b.facts.place().cmp(&a.facts.place()));
+    let limit = page_limit(filter.limit);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let items: Vec<Session> = rows.into_iter().filter_map(Row::into_session).collect();
+    let next_cursor = more.then(|| items.last().map(write_cursor)).flatten();
+    Page { items, next_cursor }
 }
 
 /// The last line of each session, and how many lines there are.

@@ -13,6 +13,7 @@ use longshore_protocol::value::transcript::Turn;
 use super::command::{SessionHandle, View};
 use super::create::CreateOptions;
 use super::deps::Deps;
+use super::index::Index;
 use super::list::{self, ListFilter};
 use super::{past, store};
 use crate::kernel::event::{DomainEvent, Stamped};
@@ -98,6 +99,9 @@ impl Sessions {
             if let Ok(view) = handle.view().await {
                 loaded.insert(handle.id().clone(), view.session);
             }
+        }
+        if filter.ephemeral {
+            return Ok(Index::page_of_ephemeral(&loaded, &filter, start.as_ref()));
         }
         let (store, now) = (self.deps.store.clone(), self.deps.clock.now());
         Ok(blocking::run(move || store.index.page(&loaded, &filter, start.as_ref(), now)).await)

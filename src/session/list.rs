@@ -13,12 +13,14 @@ use crate::kernel::time::Timestamp;
 /// Which sessions a list has.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
-    /// Only those of this directory.
+    /// Only those of this directory, by whatever path.
     pub cwd: Option<String>,
     /// Only those with this text in the title or in the beginning of a prompt, in any case.
     pub text: Option<String>,
     /// The archived ones instead of the others.
     pub archived: bool,
+    /// Those of this process that are not to be kept, instead of the others.
+    pub ephemeral: bool,
     /// Where to go on.
     pub cursor: Option<String>,
     /// Entries wanted.
@@ -26,16 +28,20 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
-    /// Whether a session is wanted. `text` is the wanted text in lower case, `prompted` the sessions with a prompt that
+    /// Whether a session is wanted. `is_here` tells that it was made in the wanted directory by another path, `text` is the wanted text in lower case, `prompted` the sessions with a prompt that
     /// holds it.
     pub(super) fn takes(
         &self,
         facts: &Facts<'_>,
+        is_here: bool,
         text: Option<&str>,
         prompted: Option<&HashSet<String>>,
     ) -> bool {
         facts.archived == self.archived
-            && self.cwd.as_ref().is_none_or(|cwd| *cwd == facts.cwd)
+            && self
+                .cwd
+                .as_ref()
+                .is_none_or(|cwd| is_here || *cwd == facts.cwd)
             && text.is_none_or(|text| {
                 let holds = |hay: &str| hay.to_lowercase().contains(text);
                 holds(&facts.title)

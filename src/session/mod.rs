@@ -6,15 +6,18 @@
 //! events leave through the port `Publish`. Start reading at [`command`], the closed list of what can happen.
 
 pub mod actor;
+mod archive;
 mod closed_jobs;
 pub mod command;
 pub mod create;
 pub mod cron;
 mod delete;
 pub mod deps;
+pub mod export;
 mod facts;
 pub mod files;
 mod fires;
+pub mod fork;
 mod index;
 mod jobs;
 pub mod journal;
@@ -103,6 +106,7 @@ pub fn apply(session: &mut Session, patch: SessionPatch) {
         mode,
         additional_dirs,
         metadata,
+        archived,
     } = patch;
     if let Some(title) = title {
         session.title = title;
@@ -121,5 +125,8 @@ pub fn apply(session: &mut Session, patch: SessionPatch) {
     }
     if let Some(metadata) = metadata {
         session.metadata = metadata;
+    }
+    if let Some(archived) = archived {
+        session.archived = archived;
     }
 }

@@ -113,12 +113,18 @@ methods! {
     SessionTranscript => "session/transcript" { params: session::TranscriptParams, result: session::TranscriptResult, scope: Session, since: 1 },
     /// Pages through durable events.
     SessionEvents => "session/events" { params: session::EventsParams, result: session::EventsResult, scope: Session, since: 1 },
+    /// Makes a session from another one, up to a turn, and attaches the caller to it.
+    SessionFork => "session/fork" { params: session::ForkParams, result: session::ForkResult, scope: Session, since: 1 },
     /// Takes the last turns of the conversation back, all that are asked for or none. Files are not touched.
     SessionUndo => "session/undo" { params: session::UndoParams, result: session::UndoResult, scope: Session, since: 1 },
     /// Begins the conversation anew; the session's settings, tasks and jobs stay.
     SessionClear => "session/clear" { params: session::ClearParams, result: session::ClearResult, scope: Session, since: 1 },
     /// Ends what runs in a session and unloads it; it stays on disk.
     SessionClose => "session/close" { params: session::CloseParams, result: session::CloseResult, scope: Session, since: 1 },
+    /// Hides a session from lists, or shows it again.
+    SessionArchive => "session/archive" { params: session::ArchiveParams, result: session::ArchiveResult, scope: Session, since: 1 },
+    /// Writes everything there is of a session into a zip, without the secrets of the configuration.
+    SessionExport => "session/export" { params: session::ExportParams, result: session::ExportResult, scope: Session, since: 1 },
     /// Closes a session and removes everything there is of it.
     SessionDelete => "session/delete" { params: session::DeleteParams, result: session::DeleteResult, scope: Session, since: 1 },
     /// Starts a turn; answers at once.

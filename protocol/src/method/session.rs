@@ -138,12 +138,14 @@ pub struct DetachResult {}
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "SessionListParams")]
 pub struct ListParams {
-    /// Only sessions of this directory.
+    /// Only sessions of this directory, by whatever path.
     pub cwd: Option<String>,
-    /// Only sessions whose title or last prompt has this text, in any case.
+    /// Only sessions with this text, in any case, in the title or in the beginning of a prompt.
     pub text: Option<String>,
     /// True lists the archived ones only.
     pub archived: bool,
+    /// True lists the ephemeral ones of this server only.
+    pub ephemeral: bool,
     /// Where to go on.
     pub cursor: Option<String>,
     /// Entries wanted, 50 where absent, at most 200.
@@ -220,6 +222,7 @@ impl SetParams {
             mode,
             additional_dirs,
             metadata,
+            archived: None,
         }
     }
 }
@@ -271,6 +274,38 @@ pub struct EventsResult {
     pub last_seq: u64,
 }
 
+/// Params of `session/fork`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionForkParams")]
+pub struct ForkParams {
+    /// The session to make another one from. It may be running.
+    pub session_id: SessionId,
+    /// The last turn that goes with it; the last one that has ended where absent.
+    #[serde(default)]
+    pub turn_id: Option<TurnId>,
+    /// Its title; the other session's where absent.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Where it works: an absolute path of a directory that exists; where the other session works where absent.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    /// Further directories it may work in, likewise.
+    #[serde(default)]
+    pub additional_dirs: Option<Vec<String>>,
+}
+
+/// Result of `session/fork`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionForkResult")]
+pub struct ForkResult {
+    /// The new session.
+    pub session: Session,
+    /// The number of its last durable event: its conversation so far is read by `session/transcript` or `session/events`.
+    pub last_seq: u64,
+}
+
 /// Params of `session/undo`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -304,6 +339,54 @@ pub type ClearParams = GetParams;
 
 /// Result of `session/clear`.
 pub type ClearResult = GetResult;
+
+/// Params of `session/archive`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionArchiveParams")]
+pub struct ArchiveParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// False takes it out of the archive; true where absent.
+    #[serde(default)]
+    pub archived: Option<bool>,
+}
+
+/// Result of `session/archive`.
+pub type ArchiveResult = GetResult;
+
+/// Params of `session/export`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionExportParams")]
+pub struct ExportParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The zip to write: an absolute path in a directory that exists; a new file below `exports/` in longshore's directory
+    /// where absent.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// True replaces a file that is there already.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+/// Result of `session/export`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionExportResult")]
+pub struct ExportResult {
+    /// The zip that was written, absolute.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// How many files of the session are in it, beside `manifest.json`.
+    pub files: u64,
+    /// How many of them secrets were taken from.
+    pub redacted: u64,
+    /// What of the session's directory is not in it: links, for instance.
+    pub left_out: Vec<String>,
+}
 
 /// Params of `session/delete`.
 pub type DeleteParams = GetParams;

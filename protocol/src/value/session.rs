@@ -94,6 +94,9 @@ pub struct Session {
     /// The IANA time zone whose clock its cron jobs go by, where its host named one; else the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
+    /// The session it is a fork of. It may be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<SessionId>,
 }
 
 /// Changed fields of a session; absent ones are as they were.
@@ -118,6 +121,9 @@ pub struct SessionPatch {
     /// New host data, replacing the old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Whether it is hidden from lists now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<bool>,
 }
 
 /// What a session waits for.

@@ -40,6 +40,7 @@ fn session() -> Session {
         metadata: serde_json::Map::new(),
         unattended: false,
         timezone: None,
+        parent_session_id: None,
     }
 }
 

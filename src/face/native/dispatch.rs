@@ -89,9 +89,12 @@ pub(super) fn methods() -> Methods {
                 table.on::<spec::SessionTranscript, _, _>(session::transcript);
             }
             Method::SessionEvents => table.on::<spec::SessionEvents, _, _>(session::events),
+            Method::SessionFork => table.on::<spec::SessionFork, _, _>(session::fork),
             Method::SessionUndo => table.on::<spec::SessionUndo, _, _>(session::undo),
             Method::SessionClear => table.on::<spec::SessionClear, _, _>(session::clear),
             Method::SessionClose => table.on::<spec::SessionClose, _, _>(session::close),
+            Method::SessionArchive => table.on::<spec::SessionArchive, _, _>(session::archive),
+            Method::SessionExport => table.on::<spec::SessionExport, _, _>(session::export),
             Method::SessionDelete => table.on::<spec::SessionDelete, _, _>(session::delete),
             Method::TurnStart => table.on::<spec::TurnStart, _, _>(turn::start),
             Method::TurnWait => table.on::<spec::TurnWait, _, _>(turn::wait),

@@ -110,6 +110,36 @@ pub fn hard_link(original: &Path, link: &Path) -> Result<(), FsError> {
     fs::hard_link(original, link).map_err(context("link", link))
 }
 
+/// Gives a regular file that is written no more a second name, or a copy (0600) where the file system has no such thing.
+///
+/// # Errors
+/// A file at `to` is [`io::ErrorKind::AlreadyExists`].
+pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FsError> {
+    match fs::hard_link(from, to) {
+        Ok(()) => return Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+            ) =>
+        {
+            return Err(FsError::new("link", to, error));
+        }
+        Err(_) => {}
+    }
+    let (mut source, _) = super::open_read(from)?;
+    let mut copy = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(OPEN_FLAGS)
+        .open(to)
+        .map_err(context("create", to))?;
+    io::copy(&mut source, &mut copy)
+        .and_then(|_| copy.sync_data())
+        .map_err(context("copy", to))
+}
+
 /// Puts the entries of a directory on disk. File systems that cannot do this are taken at their word.
 pub fn sync_dir(path: &Path) -> Result<(), FsError> {
     let dir = Dir::named(path)?;

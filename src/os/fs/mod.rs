@@ -23,7 +23,7 @@ mod temp;
 
 pub use append::{Appended, append_once};
 pub use create::{
-    create_dirs, create_private_dirs, create_private_file, hard_link, open_append,
+    create_dirs, create_private_dirs, create_private_file, hard_link, link_or_copy, open_append,
     remove_empty_dir, remove_file, remove_file_if_present, remove_tree, rename, sync_dir,
     sync_parent, write_private,
 };

@@ -88,6 +88,7 @@ fn durable() -> Vec<DomainEvent> {
         mode: Some(Mode::Auto),
         additional_dirs: Some(vec!["/a".into()]),
         metadata: Some(Map::from_iter([("k".to_owned(), json!([1, null]))])),
+        archived: Some(true),
     };
     let approval = ApprovalRequest {
         approval_id: "a1".into(),

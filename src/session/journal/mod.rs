@@ -8,6 +8,7 @@ pub mod blobs;
 pub mod convert;
 #[cfg(test)]
 mod convert_tests;
+pub mod copy;
 mod job;
 pub mod read;
 pub mod record;

@@ -143,7 +143,7 @@ impl Journal {
             agent: agent.clone(),
             record,
         };
-        let bytes = self.encode(&line)?;
+        let bytes = encode(&line, &self.blobs, &self.dir)?;
         self.append(&mut state, &bytes)?;
         Ok(())
     }
@@ -159,24 +159,6 @@ impl Journal {
             .log
             .append(line)
             .map_err(|error| storage_fault(error, &self.dir))
-    }
-
-    fn encode(&self, line: &Line) -> Result<Vec<u8>, Fault> {
-        let unwritable = |error: serde_json::Error| {
-            Fault::new(
-                ErrorKind::StorageError,
-                "a record could not be written as JSON",
-            )
-            .caused_by(error)
-        };
-        let bytes = serde_json::to_vec(line).map_err(unwritable)?;
-        if !blobs::needs_packing(&bytes) {
-            return Ok(bytes);
-        }
-        let value = serde_json::to_value(line).map_err(unwritable)?;
-        let packed =
-            blobs::pack(value, &self.blobs).map_err(|error| storage_fault(error, &self.dir))?;
-        serde_json::to_vec(&packed).map_err(unwritable)
     }
 }
 
@@ -211,7 +193,7 @@ impl EventSink for Journal {
             agent: agent.clone(),
             record,
         };
-        let bytes = self.encode(&line)?;
+        let bytes = encode(&line, &self.blobs, &self.dir)?;
         let range = self.append(&mut state, &bytes)?;
         if state
             .marks
@@ -249,4 +231,22 @@ impl EventSink for Journal {
 /// The name of the journal in a session's directory.
 pub fn path(dir: &Path) -> PathBuf {
     dir.join(FILE)
+}
+
+/// A line as it is written; its large values go into blobs.
+pub(super) fn encode(line: &Line, blobs: &BlobStore, dir: &Path) -> Result<Vec<u8>, Fault> {
+    let unwritable = |error: serde_json::Error| {
+        Fault::new(
+            ErrorKind::StorageError,
+            "a record could not be written as JSON",
+        )
+        .caused_by(error)
+    };
+    let bytes = serde_json::to_vec(line).map_err(unwritable)?;
+    if !blobs::needs_packing(&bytes) {
+        return Ok(bytes);
+    }
+    let value = serde_json::to_value(line).map_err(unwritable)?;
+    let packed = blobs::pack(value, blobs).map_err(|error| storage_fault(error, dir))?;
+    serde_json::to_vec(&packed).map_err(unwritable)
 }

@@ -2,10 +2,11 @@
 
 use longshore_protocol::id::SessionId;
 use longshore_protocol::method::session::{
-    AttachParams, AttachResult, ClearParams, ClearResult, CloseParams, CloseResult, CreateParams,
-    CreateResult, DeleteParams, DeleteResult, DetachParams, DetachResult, EventsParams,
-    EventsResult, GetParams, GetResult, ListParams, ListResult, Replay, ResumeParams, ResumeResult,
-    SetParams, SetResult, TranscriptParams, TranscriptResult, UndoParams, UndoResult,
+    ArchiveParams, ArchiveResult, AttachParams, AttachResult, ClearParams, ClearResult,
+    CloseParams, CloseResult, CreateParams, CreateResult, DeleteParams, DeleteResult, DetachParams,
+    DetachResult, EventsParams, EventsResult, ExportParams, ExportResult, ForkParams, ForkResult,
+    GetParams, GetResult, ListParams, ListResult, Replay, ResumeParams, ResumeResult, SetParams,
+    SetResult, TranscriptParams, TranscriptResult, UndoParams, UndoResult,
 };
 use longshore_protocol::value::session::{Pending, Snapshot, Status};
 
@@ -15,6 +16,8 @@ use crate::face::native::error::invalid_params;
 use crate::face::native::project;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PAGE;
+use crate::session::export::{ExportOptions, Exported};
+use crate::session::fork::ForkOptions;
 use crate::session::list::ListFilter;
 use crate::session::{CreateOptions, View, not_found};
 
@@ -139,6 +142,7 @@ pub(in crate::face::native) async fn list(cx: Cx, params: ListParams) -> Result<
         cwd,
         text,
         archived,
+        ephemeral,
         cursor,
         limit,
     } = params;
@@ -148,6 +152,7 @@ pub(in crate::face::native) async fn list(cx: Cx, params: ListParams) -> Result<
             cwd,
             text,
             archived,
+            ephemeral,
             cursor,
             limit,
         })
@@ -213,6 +218,72 @@ pub(in crate::face::native) async fn events(
         items.extend(events.iter().take(limit).map(|event| project::value(event)));
     }
     Ok(EventsResult { items, last_seq })
+}
+
+pub(in crate::face::native) async fn fork(cx: Cx, params: ForkParams) -> Result<ForkResult, Fault> {
+    let options = ForkOptions {
+        turn: params.turn_id,
+        title: params.title,
+        cwd: params.cwd.map(Into::into),
+        additional_dirs: params
+            .additional_dirs
+            .map(|dirs| dirs.into_iter().map(Into::into).collect()),
+    };
+    let forked = cx.deps().sessions.fork(&params.session_id, options).await?;
+    let (handle, session) = forked;
+    let attaching = cx.attach(&session.session_id)?;
+    let last_seq = handle.view().await?.last_seq;
+    let (sessions, created) = (cx.deps().sessions.clone(), session.clone());
+    cx.after(move || {
+        attaching.go(last_seq, last_seq);
+        handle.door().look();
+        sessions.announce(created);
+    });
+    Ok(ForkResult { session, last_seq })
+}
+
+pub(in crate::face::native) async fn archive(
+    cx: Cx,
+    params: ArchiveParams,
+) -> Result<ArchiveResult, Fault> {
+    let archived = params.archived.unwrap_or(true);
+    let session = cx
+        .deps()
+        .sessions
+        .archive(&params.session_id, archived)
+        .await?;
+    Ok(ArchiveResult {
+        session,
+        pending: None,
+    })
+}
+
+pub(in crate::face::native) async fn export(
+    cx: Cx,
+    params: ExportParams,
+) -> Result<ExportResult, Fault> {
+    let options = ExportOptions {
+        path: params.path.map(Into::into),
+        overwrite: params.overwrite,
+    };
+    let Exported {
+        path,
+        bytes,
+        n_files,
+        n_redacted,
+        left_out,
+    } = cx
+        .deps()
+        .sessions
+        .export(&params.session_id, options)
+        .await?;
+    Ok(ExportResult {
+        path: path.display().to_string(),
+        bytes,
+        files: n_files as u64,
+        redacted: n_redacted as u64,
+        left_out,
+    })
 }
 
 pub(in crate::face::native) async fn undo(cx: Cx, params: UndoParams) -> Result<UndoResult, Fault> {
