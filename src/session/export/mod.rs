@@ -158,7 +158,6 @@ impl Deps {
             "format": FORMAT,
             "exportedAt": self.clock.now().to_string(),
             "server": {"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
-            "protocolVersion": longshore_protocol::PROTOCOL_VERSION,
             "journalVersion": VERSION,
             "sessionId": id,
             "session": session,
