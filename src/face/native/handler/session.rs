@@ -1,11 +1,11 @@
 //! Sessions.
 
-use longshore_protocol::id::SessionId;
 use longshore_protocol::method::session::{
     AttachParams, AttachResult, CloseParams, CloseResult, CreateParams, CreateResult, DetachParams,
     DetachResult, EventsParams, EventsResult, GetParams, GetResult, ListParams, ListResult, Replay,
     ResumeParams, ResumeResult, SetParams, SetResult, TranscriptParams, TranscriptResult,
 };
+use longshore_protocol::value::page::Page;
 use longshore_protocol::value::session::Snapshot;
 
 use super::page_limit;
@@ -100,7 +100,26 @@ pub(in crate::face::native) async fn attach(
         Some(Ok(after)) if after <= last_seq => (after, false),
         Some(_) => (last_seq, true),
     };
-    let snapshot = snapshot(&cx, &id, view).await?;
+    // A host that says how far it has got has the turns before that: they are not read for it again.
+    let turns = if wanted.is_some() && !resync {
+        Page {
+            items: Vec::new(),
+            next_cursor: None,
+        }
+    } else {
+        cx.deps()
+            .sessions
+            .transcript(&id, None, Some(PAGE as u32))
+            .await?
+    };
+    let snapshot = Snapshot {
+        status: view.session.status,
+        session: view.session,
+        last_seq,
+        open_asks: cx.deps().hub.open_asks(&id),
+        turns: turns.items,
+        next_cursor: turns.next_cursor,
+    };
     cx.after(move || {
         attaching.go(cursor, last_seq);
         handle.door().look();
@@ -109,22 +128,6 @@ pub(in crate::face::native) async fn attach(
         last_seq,
         resync,
         snapshot,
-    })
-}
-
-async fn snapshot(cx: &Cx, id: &SessionId, view: View) -> Result<Snapshot, Fault> {
-    let turns = cx
-        .deps()
-        .sessions
-        .transcript(id, None, Some(PAGE as u32))
-        .await?;
-    Ok(Snapshot {
-        status: view.session.status,
-        session: view.session,
-        last_seq: view.last_seq,
-        open_asks: cx.deps().hub.open_asks(id),
-        turns: turns.items,
-        next_cursor: turns.next_cursor,
     })
 }
 
