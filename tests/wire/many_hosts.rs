@@ -109,7 +109,8 @@ async fn ten_hosts_end_with_the_same_events() {
     };
     let mut server = Server::start();
     let mut driver = server.host().await;
-    let params = json!({"cwd": server.workspace(), "model": "demo", "mode": "yolo", "script": script()});
+    let params =
+        json!({"cwd": server.workspace(), "model": "demo", "mode": "yolo", "script": script()});
     let created = driver.request(2, "session/create", params).await;
     let session = created["session"]["sessionId"].as_str().unwrap().to_owned();
     let (over, ended) = watch::channel(0_u64);
