@@ -3,6 +3,7 @@
 //! 20 MB in the normal run, 200 MB with `LONGSHORE_TEST_SCALE=1`. The bound of the memory is asserted and printed.
 
 #![expect(
+    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that says what it measured"
