@@ -183,6 +183,7 @@ impl App {
             publish: hub.clone(),
             // A server that a host spawned does nothing of its own once nobody watches.
             run_detached: config.session.run_detached.unwrap_or(false),
+            leaves_turns: false,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),

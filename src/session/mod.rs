@@ -20,12 +20,14 @@ pub mod lifecycle;
 pub mod list;
 mod notices;
 mod past;
+mod reopen;
 mod resume;
 pub mod shell_run;
 pub mod store;
 pub mod surroundings;
 pub mod tasks;
 pub mod transcript;
+mod turn_sink;
 mod turns;
 pub mod wake;
 

@@ -14,6 +14,7 @@ use longshore_protocol::value::session::{Session, Status};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::fires::Untold;
 use super::index::{Index, Use};
 use super::journal::convert::Fact;
 use super::journal::read::{Damage, Flow, each, events};
@@ -21,7 +22,8 @@ use super::journal::write::Journal;
 use super::journal::{self, storage_fault};
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
-use crate::agent::state::{Open, Restore};
+use crate::agent::open::Left;
+use crate::agent::state::Restore;
 use crate::cron::ledger::Ledger;
 use crate::kernel::event::{DomainEvent, Stamped, StateRecord};
 use crate::kernel::fault::Fault;
@@ -57,7 +59,7 @@ pub struct Loaded {
     /// What model clients had kept.
     pub model_state: Vec<(String, serde_json::Value)>,
     /// What the last process left open.
-    pub open: Open,
+    pub left: Left,
     /// The number and time of the last event.
     pub last: (u64, Timestamp),
     /// The number of the next turn.
@@ -66,6 +68,8 @@ pub struct Loaded {
     pub tasks: TaskFacts,
     /// Its cron jobs.
     pub jobs: Ledger,
+    /// Fires of theirs that hosts were not told of.
+    pub(super) untold: Untold,
     /// Lines that could not be read and were not told of before.
     pub damage: Vec<Warning>,
 }
@@ -193,22 +197,40 @@ impl EventLog for Store {
     }
 }
 
-/// Reads a session from its journal. Blocking; changes nothing.
+/// Reads a session from its journal, whatever is open in it being closed in the agent's history. Blocking; changes
+/// nothing.
 pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
+    let mut loaded = load_open(id, dir)?;
+    if let Some(turn) = &mut loaded.left.turn
+        && let Some(step) = turn.step.take()
+    {
+        loaded.agent.close_step(step, None);
+    }
+    Ok(loaded)
+}
+
+/// Reads a session from its journal. The step of an open turn is not in the agent's history. Blocking; changes nothing.
+pub fn load_open(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     let mut restore = Restore::new(id.clone());
     let (mut head, mut last, mut damage) = (None, (0, Timestamp::default()), Damage::default());
     let (mut facts, mut tasks) = (Facts::default(), TaskFacts::default());
-    let mut jobs = Ledger::default();
+    let (mut jobs, mut untold) = (Ledger::default(), Untold::default());
     each(dir, 0, &mut damage, |entry| {
         last.1 = last.1.max(entry.at);
         match entry.fact {
             Fact::Created { session, script } => head = Some((session, script, entry.at)),
             Fact::State(StateRecord::Cron(op)) => jobs.apply(op, entry.at),
-            Fact::State(record) => restore.state(record),
+            Fact::State(record) => {
+                if let StateRecord::Queued { turn, .. } = &record {
+                    facts.numbered(turn);
+                }
+                restore.state(record);
+            }
             Fact::Event(event) => {
                 last.0 = entry.seq.unwrap_or(last.0);
                 facts.take(&event);
                 tasks.take(&event);
+                untold.take(&jobs, &event, entry.at);
                 super::fires::replay(&mut jobs, &event, entry.at);
                 restore.event(&event);
             }
@@ -236,19 +258,19 @@ pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     damage.retain(|warning| !facts.told.contains(&warning.message));
     facts.apply(&mut session);
     session.updated_at = last.1.to_string();
-    let open = restore.open();
-    let (agent, model_state) = restore.finish();
+    let (agent, model_state, left) = restore.finish();
     session.usage = agent.usage;
     Ok(Loaded {
         session,
         script,
         agent,
         model_state,
-        open,
+        left,
         last,
         next_turn,
         tasks,
         jobs,
+        untold,
         damage,
     })
 }

@@ -137,6 +137,7 @@ impl Home {
             home: home.clone(),
             publish: events.clone(),
             run_detached: detached == Detached::Run,
+            leaves_turns: detached == Detached::Run,
             asks: asks.clone(),
             host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),

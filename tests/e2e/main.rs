@@ -25,6 +25,7 @@ mod input;
 mod media;
 mod models;
 mod offline;
+mod reopened;
 mod resume;
 mod schedule;
 mod search;
