@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use longshore_protocol::id::{SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::turn::{FinishReason, Origin, TurnReason};
 use longshore_protocol::value::usage::Usage;
 
 use super::Agent;
 use super::context::input::convert;
+use super::context::{Context, Mark};
 use super::open::{CallStage, Left, OpenCall, OpenStep, OpenTurn, QueuedTurn};
 use super::turn::{message_origin, text_of};
 use crate::kernel::event::{DomainEvent, StateRecord};
@@ -22,7 +24,20 @@ const LOST: &str = "[The user's words at this place were lost by damage to the s
 pub struct Restore {
     agent: Agent,
     left: Left,
+    /// Where each turn of the conversation began.
+    begins: Vec<Begin>,
     model_state: Vec<(String, serde_json::Value)>,
+}
+
+/// How everything that an undo takes back was before a turn.
+struct Begin {
+    turn: TurnId,
+    is_from_host: bool,
+    context: Mark,
+    todos: Arc<[Todo]>,
+    interrupted: bool,
+    /// What the model was told from here until the next turn.
+    told: Vec<WakeKey>,
 }
 
 impl Restore {
@@ -31,6 +46,7 @@ impl Restore {
         Self {
             agent: Agent::new(session),
             left: Left::default(),
+            begins: Vec::new(),
             model_state: Vec::new(),
         }
     }
@@ -110,7 +126,7 @@ impl Restore {
                 if origin.is_from_host() {
                     self.left.carried.clear();
                 }
-                self.begin(turn);
+                self.begin(turn, origin.is_from_host());
                 self.agent.interrupted = false;
                 self.input(*origin, input, wakes);
             }
@@ -136,6 +152,8 @@ impl Restore {
                     }
                 }
             }
+            DomainEvent::TurnsUndone { turns } => self.undo(turns),
+            DomainEvent::SessionCleared => self.clear(),
             DomainEvent::StepStarted { turn, step } => {
                 self.close_step(None);
                 if self
@@ -145,7 +163,7 @@ impl Restore {
                     .is_none_or(|open| open.turn != *turn)
                 {
                     // The line that began the turn could not be read; an answer to nothing is no valid history.
-                    self.begin(turn);
+                    self.begin(turn, true);
                     self.agent
                         .context
                         .push(Message::user(LOST, MessageOrigin::User));
@@ -217,7 +235,7 @@ impl Restore {
                 told,
                 ..
             } => {
-                self.agent.told.extend(told.iter().cloned());
+                self.told(told);
                 if let Some(known) = self.step().and_then(|step| step.call(call)) {
                     // The first result of a call counts; a later one is a stray.
                     known.result.get_or_insert_with(|| Message::ToolResult {
@@ -265,6 +283,7 @@ impl Restore {
             | DomainEvent::SessionStatus { .. }
             | DomainEvent::SessionUsage { .. }
             | DomainEvent::SessionClosed
+            | DomainEvent::SessionDeleted
             | DomainEvent::StepRetrying { .. }
             | DomainEvent::MessageDelta { .. }
             | DomainEvent::ThinkingDelta { .. }
@@ -283,6 +302,30 @@ impl Restore {
         }
     }
 
+    /// The turns that an undo of so many of the user's turns takes back, oldest first: those, and all after the first of
+    /// them. Fewer turns than that are an error, which says how many there are.
+    pub fn last_turns(&self, n: usize) -> Result<Vec<TurnId>, usize> {
+        let mut of_user = self
+            .begins
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, begin)| begin.is_from_host);
+        match n.checked_sub(1).and_then(|n| of_user.nth(n)) {
+            Some((first, _)) => Ok(self.begins[first..]
+                .iter()
+                .map(|begin| begin.turn.clone())
+                .collect()),
+            None => Err(self.undoable()),
+        }
+    }
+
+    /// How many of the user's turns can be taken back.
+    pub fn undoable(&self) -> usize {
+        let of_user = self.begins.iter().filter(|begin| begin.is_from_host);
+        of_user.count()
+    }
+
     /// The agent, what model clients had kept, by model, and what is still open. The step of an open turn is not in the
     /// agent's history: that is for whoever ends the turn or goes on with it.
     pub fn finish(self) -> (Agent, Vec<(String, serde_json::Value)>, Left) {
@@ -291,15 +334,6 @@ impl Restore {
 
     fn step(&mut self) -> Option<&mut OpenStep> {
         self.left.turn.as_mut()?.step.as_mut()
-    }
-
-    fn begin(&mut self, turn: &TurnId) {
-        self.left.turn = Some(OpenTurn {
-            turn: turn.clone(),
-            usage: Usage::default(),
-            text: String::new(),
-            step: None,
-        });
     }
 
     /// Words that wait as a turn of their own do so no longer as steers, and come first.
@@ -312,8 +346,66 @@ impl Restore {
         }
     }
 
+    fn begin(&mut self, turn: &TurnId, is_from_host: bool) {
+        self.left.turn = Some(OpenTurn {
+            turn: turn.clone(),
+            usage: Usage::default(),
+            text: String::new(),
+            step: None,
+        });
+        self.begins.push(Begin {
+            turn: turn.clone(),
+            is_from_host,
+            context: self.agent.context.mark(),
+            todos: self.agent.todos.clone(),
+            interrupted: self.agent.interrupted,
+            told: Vec::new(),
+        });
+    }
+
+    /// Takes back everything from the first of these turns on, as far as an undo does.
+    fn undo(&mut self, turns: &[TurnId]) {
+        let Some(first) = self
+            .begins
+            .iter()
+            .position(|begin| turns.contains(&begin.turn))
+        else {
+            return;
+        };
+        self.left.turn = None;
+        self.left.steers.clear();
+        self.left.carried.clear();
+        let undone = self.begins.drain(first..).collect::<Vec<_>>();
+        for key in undone.iter().flat_map(|begin| &begin.told) {
+            self.agent.told.remove(key);
+        }
+        if let Some(begin) = undone.into_iter().next() {
+            self.agent.context.rewind(begin.context);
+            self.agent.todos = begin.todos;
+            self.agent.interrupted = begin.interrupted;
+        }
+    }
+
+    /// Begins the conversation anew. What the model was told outside of it is not told again.
+    fn clear(&mut self) {
+        self.left.turn = None;
+        self.left.steers.clear();
+        self.left.carried.clear();
+        self.begins.clear();
+        self.agent.context = Context::default();
+        self.agent.todos = Arc::from([]);
+        self.agent.interrupted = false;
+    }
+
+    fn told(&mut self, keys: &[WakeKey]) {
+        self.agent.told.extend(keys.iter().cloned());
+        if let Some(begin) = self.begins.last_mut() {
+            begin.told.extend(keys.iter().cloned());
+        }
+    }
+
     fn input(&mut self, origin: Origin, input: &[ContentPart], wakes: &[WakeKey]) {
-        self.agent.told.extend(wakes.iter().cloned());
+        self.told(wakes);
         // Its images were made fit before it was recorded.
         self.agent.context.push(Message::User {
             parts: convert(input),

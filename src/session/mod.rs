@@ -10,7 +10,9 @@ mod closed_jobs;
 pub mod command;
 pub mod create;
 pub mod cron;
+mod delete;
 pub mod deps;
+mod facts;
 pub mod files;
 mod fires;
 mod index;
@@ -29,6 +31,7 @@ pub mod tasks;
 pub mod transcript;
 mod turn_sink;
 mod turns;
+mod undo;
 pub mod wake;
 
 #[cfg(test)]

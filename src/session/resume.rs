@@ -17,7 +17,7 @@ use longshore_protocol::value::turn::{FinishReason, StopReason, TurnReason};
 use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::{Deps, tasks_dir};
-use super::index::Use;
+use super::index::{Prompts, Use};
 use super::journal::storage_fault;
 use super::journal::write::{self, Journal};
 use super::store::{self, Loaded};
@@ -51,6 +51,7 @@ impl Deps {
             mut left,
             last,
             next_turn,
+            gone,
             tasks,
             mut jobs,
             untold,
@@ -92,7 +93,9 @@ impl Deps {
             }
         }
         if !session.ephemeral {
-            self.store.index.note(&session, Use::Open, &[]);
+            self.store
+                .index
+                .note(&session, Use::Open, &Prompts::More(vec![]));
         }
         Ok(Actor::begin(
             self,
@@ -107,6 +110,7 @@ impl Deps {
                 tasks,
                 jobs,
                 left,
+                gone,
             },
         ))
     }
