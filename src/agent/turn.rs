@@ -205,30 +205,33 @@ impl Agent {
         let mut wakes = Vec::new();
         // One at a time, so that nothing is lost where one can't be recorded.
         while let Some(steer) = cx.steers.pop() {
-            let taken = match steer {
-                Steer::Wake(wake) => {
-                    wakes.push(wake);
-                    continue;
-                }
-                Steer::Shell { input, output } => self
-                    .take_wakes(cx, std::mem::take(&mut wakes))
-                    .and_then(|()| self.hear_shell(cx.sink.as_ref(), input.clone(), output.clone()))
-                    .map_err(|fault| (fault, Steer::Shell { input, output })),
-                Steer::Words(words) => match self.take_wakes(cx, std::mem::take(&mut wakes)) {
-                    Err(fault) => Err((fault, Steer::Words(words))),
-                    Ok(()) => {
-                        let shown = cx.attachments.admit(words.clone(), &cx.cancel).await;
-                        self.steered(cx, Origin::Steer, shown, Vec::new())
-                            .map_err(|fault| (fault, Steer::Words(words)))
-                    }
-                },
+            if let Steer::Wake(wake) = steer {
+                wakes.push(wake);
+                continue;
+            }
+            let taken = match self.take_wakes(cx, std::mem::take(&mut wakes)) {
+                Ok(()) => self.take_steer(cx, &steer).await,
+                Err(fault) => Err(fault),
             };
-            if let Err((fault, steer)) = taken {
+            if let Err(fault) = taken {
                 cx.steers.put_back(steer);
                 return Err(fault);
             }
         }
         self.take_wakes(cx, wakes)
+    }
+
+    async fn take_steer(&mut self, cx: &TurnCx, steer: &Steer) -> Result<(), Fault> {
+        match steer {
+            Steer::Words(words) => {
+                let shown = cx.attachments.admit(words.clone(), &cx.cancel).await;
+                self.steered(cx, Origin::Steer, shown, Vec::new())
+            }
+            Steer::Shell { input, output } => {
+                self.hear_shell(cx.sink.as_ref(), input.clone(), output.clone())
+            }
+            Steer::Wake(wake) => self.take_wakes(cx, vec![wake.clone()]),
+        }
     }
 
     /// What came together is told together.
