@@ -45,7 +45,7 @@ pub(in crate::agent) async fn take_up(
         let id = &open.call.id;
         let put = approvals.extract_if(.., |put| put.request.tool_call_id == *id);
         let again = match put.last() {
-            Some(put) => Some(Again::Open(put)),
+            Some(put) => Some(Again::Open(Box::new(put))),
             None => open.was_allowed().then_some(Again::Allowed),
         };
         Slot {

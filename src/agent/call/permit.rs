@@ -56,13 +56,16 @@ pub(super) enum Judged<'a> {
     /// It is made.
     Permit(Permit),
     /// A person makes it, who may have been asked already.
-    Ask(Box<PendingAsk<'a>>, Option<PutAgain<ApprovalRequest>>),
+    Ask(
+        Box<PendingAsk<'a>>,
+        Option<Box<PutAgain<ApprovalRequest>>>,
+    ),
 }
 
 /// An ask about a call that an earlier process had made.
 pub(super) enum Again {
     /// It is open still.
-    Open(PutAgain<ApprovalRequest>),
+    Open(Box<PutAgain<ApprovalRequest>>),
     /// It was allowed, and the call did not begin.
     Allowed,
 }
@@ -217,7 +220,7 @@ impl PendingAsk<'_> {
     /// Asks, and waits until that is decided or taken back.
     pub(super) async fn put(
         self: Box<Self>,
-        open: Option<PutAgain<ApprovalRequest>>,
+        open: Option<Box<PutAgain<ApprovalRequest>>>,
         halt: CancellationToken,
     ) -> Permit {
         let asked = match open {
