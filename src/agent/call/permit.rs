@@ -56,10 +56,7 @@ pub(super) enum Judged<'a> {
     /// It is made.
     Permit(Permit),
     /// A person makes it, who may have been asked already.
-    Ask(
-        Box<PendingAsk<'a>>,
-        Option<Box<PutAgain<ApprovalRequest>>>,
-    ),
+    Ask(Box<PendingAsk<'a>>, Option<Box<PutAgain<ApprovalRequest>>>),
 }
 
 /// An ask about a call that an earlier process had made.
