@@ -52,6 +52,10 @@ pub(super) enum Permit {
 }
 
 /// A decision, or what leads to one.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on its way from one function to the next"
+)]
 pub(super) enum Judged<'a> {
     /// It is made.
     Permit(Permit),
