@@ -1,5 +1,6 @@
 //! What the documents promise and the protocol keeps.
 
+mod asks;
 mod hosts;
 mod many_hosts;
 mod readme;

@@ -33,10 +33,16 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::configured("")
+    }
+
+    pub(crate) fn configured(config: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("workspace")).unwrap();
         let home = root.join("home");
+        fs::create_dir_all(&home).unwrap();
+        fs::write(home.join("config.toml"), config).unwrap();
         let env = Env::of([
             ("HOME", root.as_os_str()),
             ("LONGSHORE_HOME", home.as_os_str()),
@@ -58,9 +64,14 @@ impl Server {
         self.dir.path().canonicalize().unwrap().join("workspace")
     }
 
-    /// A host that has been initialized.
+    /// A host that has been initialized and answers nothing.
     pub(crate) async fn host(&mut self) -> Host {
         Host::connect(&self.native, &mut self.serving).await
+    }
+
+    /// A host that has been initialized with these capabilities.
+    pub(crate) async fn able(&mut self, capabilities: Value) -> Host {
+        Host::able(&self.native, &mut self.serving, capabilities).await
     }
 
     /// What makes hosts beside this server's own task.
@@ -81,6 +92,10 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) async fn connect(native: &Arc<Native>, serving: &mut JoinSet<()>) -> Self {
+        Self::able(native, serving, json!({})).await
+    }
+
+    async fn able(native: &Arc<Native>, serving: &mut JoinSet<()>, capabilities: Value) -> Self {
         let (ours, theirs) = rpc::pipe(PIPE_BYTES);
         let native = native.clone();
         serving.spawn(async move {
@@ -91,17 +106,53 @@ impl Host {
             reader: BufReader::new(ours.reader),
             writer: ours.writer,
         };
-        let hello = json!({"protocolVersion": 1, "host": {"name": "wire", "version": "1"}});
+        let hello = json!({
+            "protocolVersion": 1,
+            "host": {"name": "wire", "version": "1"},
+            "capabilities": capabilities,
+        });
         host.request(1, "initialize", hello).await;
         host
     }
 
     pub(crate) async fn send(&mut self, id: u64, method: &str, params: Value) {
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.write(&line).await;
+    }
+
+    /// Answers a request of the server.
+    pub(crate) async fn answer(&mut self, request: &Value, result: Value) {
+        let line = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        self.write(&line).await;
+    }
+
+    /// Refuses a request of the server.
+    pub(crate) async fn refuse(&mut self, request: &Value, code: i64) {
+        let error = json!({"code": code, "message": "the test says so"});
+        let line = json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
+        self.write(&line).await;
+    }
+
+    async fn write(&mut self, message: &Value) {
         self.writer
-            .write_all(format!("{line}\n").as_bytes())
+            .write_all(format!("{message}\n").as_bytes())
             .await
             .unwrap();
+    }
+
+    /// Skips to the next message of this method.
+    pub(crate) async fn until(&mut self, method: &str) -> Value {
+        let waited = async {
+            loop {
+                let message = self.next().await;
+                if message["method"] == method {
+                    return message;
+                }
+            }
+        };
+        // Only a hang meets it.
+        let waited = tokio::time::timeout(Duration::from_secs(60), waited).await;
+        waited.unwrap_or_else(|_| panic!("no {method} came"))
     }
 
     pub(crate) async fn next(&mut self) -> Value {
