@@ -407,3 +407,68 @@ fn words_for_a_turn_that_waits_outlive_its_server_with_it() {
         "{request:?}"
     );
 }
+
+/// A host that goes, or is killed, while a turn waits for it and a task runs: nothing is left, and all of it is recorded.
+#[test]
+fn a_host_that_goes_leaves_no_process_and_no_open_ask() {
+    for is_killed in [false, true] {
+        let scratch = Scratch::new();
+        scratch.script(
+            r#"
+turns:
+  - steps: [{tool_call: {name: Bash, args: {command: "sleep 300", description: "Wait", run_in_background: true}}}]
+  - steps: [{tool_call: {name: Bash, args: {command: "echo one >> ran.txt", description: "Note one"}}}]
+  - steps: [{text: "Done."}]
+on_exhausted: repeat_last
+"#,
+        );
+        let mut server = if is_killed {
+            // The shell is the server's parent; the server's input stays open when it dies.
+            let mut command = scratch.command("/bin/sh");
+            let line = "exec 3<&0; \"$0\" serve <&3 & wait";
+            command.args(["-c", line, env!("CARGO_BIN_EXE_longshore")]);
+            let mut server = TestServer::spawn(&scratch, command);
+            server.initialize(json!({"approvals": true}));
+            server
+        } else {
+            TestServer::open(&scratch)
+        };
+        server.answer(|_, params| match params["approvalId"].as_str() {
+            Some("a1") => Answer::Result(json!({"optionId": "allow_once"})),
+            _ => Answer::Silence,
+        });
+        let session = server.create(&scratch, json!({}));
+        server.turn(&session, "Go.");
+        server.event("task/started");
+        server.wait("the second approval", |message| {
+            message["method"] == "approval/request" && message["params"]["approvalId"] == "a2"
+        });
+        if is_killed {
+            server.kill();
+        } else {
+            let status = server.close(Duration::from_secs(5));
+            assert_eq!(status.code(), Some(0));
+        }
+        scratch.mark.assert_gone(&[], Duration::from_secs(7));
+        drop(server);
+
+        let mut server = TestServer::open(&scratch);
+        server.request("session/resume", json!({"sessionId": session}));
+        let events = events(&mut server, &session);
+        assert_eq!(
+            lines(&events, &["approval/resolved", "turn/ended"]),
+            [
+                "approval/resolved a1 answered",
+                "approval/resolved a2 withdrawn",
+                "turn/ended t1 cancelled"
+            ],
+            "killed: {is_killed}"
+        );
+        let task = events
+            .iter()
+            .find(|event| event["method"] == "task/ended")
+            .unwrap();
+        assert_eq!(task["params"]["task"]["status"], "killed", "{task}");
+        assert!(!scratch.file("ran.txt").exists());
+    }
+}
