@@ -1,10 +1,6 @@
 //! Asks go round the hosts of a session, which come, go, answer badly and answer late.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test that looks at files"
-)]
+#![expect(clippy::disallowed_methods, reason = "a test that looks at files")]
 
 use std::fs;
 use std::time::Duration;
