@@ -472,3 +472,54 @@ on_exhausted: repeat_last
         assert!(!scratch.file("ran.txt").exists());
     }
 }
+
+#[test]
+fn every_call_of_a_step_that_was_cut_off_has_a_result() {
+    let scratch = Scratch::new();
+    scratch.script(
+        r#"
+turns:
+  - steps:
+      - tool_call: {name: Bash, args: {command: "echo one >> ran.txt", description: "Note one"}}
+      - tool_call: {name: Bash, args: {command: "echo two >> ran.txt; sleep 300", description: "Wait", timeout: 300}}
+      - tool_call: {name: Bash, args: {command: "echo three >> ran.txt", description: "Note three"}}
+  - steps: [{text: "Done."}]
+"#,
+    );
+    let mut server = TestServer::open(&scratch);
+    let session = server.create(&scratch, json!({"mode": "yolo"}));
+    server.turn(&session, "Run all.");
+    server.until("the second command to start", || {
+        scratch.file("ran.txt").exists() && scratch.read("ran.txt").contains("two")
+    });
+    server.event("tool/completed");
+    server.kill();
+
+    let mut server = TestServer::open(&scratch);
+    server.request("session/resume", json!({"sessionId": session}));
+    let turn = server.turn(&session, "Go on.");
+    assert_eq!(server.ended(&turn)["reason"], "completed");
+    assert_eq!(scratch.read("ran.txt"), "one\ntwo\n", "nothing ran twice");
+    let request = last_request(&scratch);
+    let results: Vec<(String, bool, String)> = request
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| {
+            (
+                message["call"].as_str().unwrap().to_owned(),
+                message["is_error"].as_bool().unwrap_or(false),
+                message.to_string(),
+            )
+        })
+        .collect();
+    let calls: Vec<(&str, bool)> = results
+        .iter()
+        .map(|(call, is_error, _)| (call.as_str(), *is_error))
+        .collect();
+    assert_eq!(
+        calls,
+        [("call_1", false), ("call_2", true), ("call_3", true)]
+    );
+    assert!(results[1].2.contains("unknown"), "{:?}", results[1]);
+    assert!(results[2].2.contains("no effect"), "{:?}", results[2]);
+}
