@@ -261,6 +261,30 @@ fn an_ask_of_a_dead_server_is_answered_out_of_band_refused_and_withdrawn() {
 }
 
 #[test]
+fn an_ask_of_a_session_that_nobody_has_loaded_is_listed_and_answered() {
+    let scratch = Scratch::new();
+    scratch.script(THREE_CALLS);
+    let (session, first) = killed_while_asking(&scratch, "Note it.");
+    let mut server = TestServer::open(&scratch);
+    server.answer_approvals("allow_once");
+    let of = json!({"sessionId": session});
+    let listed = server.request("approval/list", of.clone());
+    assert_eq!(listed["items"], json!([first]));
+    let status = server.request("server/status", json!({}));
+    assert_eq!(status["loadedSessions"], 0, "{status}");
+    let params = json!({"sessionId": session, "approvalId": "a9", "optionId": "reject"});
+    let refused = server.refused("approval/resolve", params);
+    assert_eq!(refused["data"]["kind"], "approval_not_found");
+    let params = json!({"sessionId": session, "approvalId": "a1", "optionId": "allow_once"});
+    server.request("approval/resolve", params);
+    // It is loaded now, and whoever attaches gets the next ask.
+    server.request("session/attach", of.clone());
+    let waited = server.request("turn/wait", json!({"sessionId": session, "turnId": "t1"}));
+    assert_eq!(waited["reason"], "completed");
+    assert_eq!(scratch.read("ran.txt"), "one\ntwo\n");
+}
+
+#[test]
 fn what_ran_when_the_server_died_is_not_run_again_beside_an_open_ask() {
     let scratch = Scratch::new();
     scratch.script(
