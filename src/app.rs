@@ -200,6 +200,7 @@ impl App {
             store: store.clone(),
             publish: hub.clone(),
             own_turns: *own_turns,
+            leaves_turns: false,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),
@@ -233,10 +234,13 @@ impl App {
 
     /// Removes what earlier processes left behind, beside everything else. Called once, at the start.
     pub fn tidy(&self) {
-        let (cleanup, leftovers) = (self.cleanup.clone(), self.store.ephemeral_dir());
+        let cleanup = self.cleanup.clone();
+        let leftovers = [self.store.ephemeral_dir(), self.store.aside_dir()];
         self.tasks.spawn_blocking(move || {
             sweep(&cleanup);
-            remove_ephemeral(&leftovers);
+            for dir in &leftovers {
+                remove_leftovers(dir);
+            }
         });
     }
 
@@ -294,13 +298,13 @@ fn sweep(cleanup: &Cleanup) {
     }
 }
 
-/// Sessions that were not to be kept, and whose process ended without removing them.
-fn remove_ephemeral(dir: &Path) {
+/// Sessions that were not to be kept or were not whole, and whose process ended without removing them.
+fn remove_leftovers(dir: &Path) {
     for entry in fs::list_dir(dir).unwrap_or_default() {
         let lock = entry.path.join("lock");
         let in_use = FileLock::holder(&lock).is_ok_and(|holder| holder.is_some());
         if !in_use && let Err(error) = fs::remove_tree(&entry.path) {
-            tracing::warn!(%error, "the leavings of an ephemeral session could not be removed");
+            tracing::warn!(%error, "the leavings of a session could not be removed");
         }
     }
 }

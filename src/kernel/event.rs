@@ -25,7 +25,7 @@ use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, Value};
 
 use super::cron::CronOp;
-use super::message::Part;
+use super::message::{ModelCall, Part};
 use super::rule::Grant;
 use super::time::Timestamp;
 use super::wake::WakeKey;
@@ -98,6 +98,10 @@ pub enum DomainEvent {
     },
     /// The session was closed; nothing follows until it is resumed.
     SessionClosed,
+    /// The session is gone. Goes to every host, attached or not; not kept, since its journal is gone too.
+    SessionDeleted,
+    /// The conversation begins anew: nothing before it counts any more for the model or in the transcript.
+    SessionCleared,
     /// A turn waits for the one that runs.
     TurnQueued {
         /// The waiting turn.
@@ -141,6 +145,11 @@ pub enum DomainEvent {
         usage: Usage,
         /// How long it took.
         duration_ms: u64,
+    },
+    /// Turns were taken back, the last ones of the conversation: neither the model nor the transcript has them any more.
+    TurnsUndone {
+        /// The turns, oldest first.
+        turns: Vec<TurnId>,
     },
     /// A model request is about to be sent.
     StepStarted {
@@ -443,6 +452,30 @@ pub enum StateRecord {
         /// What came of it, as the model reads it.
         output: Arc<str>,
     },
+    /// A turn was taken in that waits for the one that runs. Written before whoever started it is answered.
+    Queued {
+        /// The waiting turn.
+        turn: TurnId,
+        /// Why it will begin: `Steer` for words that the turn before it did not take in, which wait no longer as such.
+        origin: Origin,
+        /// What will begin it.
+        input: Vec<ContentPart>,
+    },
+    /// Words of a host were taken in for a running turn, which takes them up by a `TurnSteered`, in their order. Written
+    /// before the host is answered.
+    Steered {
+        /// The turn.
+        turn: TurnId,
+        /// The words, as they came.
+        input: Vec<ContentPart>,
+    },
+    /// A model has answered with several calls: all of them, before the first is decided on.
+    Called {
+        /// How the answer ended.
+        finish: FinishReason,
+        /// The calls, in the provider's order.
+        calls: Vec<ModelCall>,
+    },
     /// Something happened to the session's cron jobs.
     Cron(CronOp),
     /// A model client keeps something, such as a scripted model its place. The last one by key counts.
@@ -460,6 +493,7 @@ impl DomainEvent {
         matches!(
             self,
             Self::SessionCreated { .. }
+                | Self::SessionDeleted
                 | Self::SessionStatus { .. }
                 | Self::SessionUsage { .. }
                 | Self::StepRetrying { .. }

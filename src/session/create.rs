@@ -1,5 +1,6 @@
 //! Making sessions.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,11 +13,12 @@ use super::actor::{Actor, Parts};
 use super::command::SessionHandle;
 use super::cron::check_zone;
 use super::deps::Deps;
-use super::index::Use;
+use super::index::{Prompts, Use};
 use super::journal::{storage_fault, write};
 use super::store;
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
+use crate::agent::open::Left;
 use crate::cron::ledger::Ledger;
 use crate::kernel::fault::Fault;
 use crate::os::fs::{self, FileKind};
@@ -120,7 +122,8 @@ impl Deps {
         journal.head(session, script.clone())?;
         if !session.ephemeral {
             journal.sync_blocking()?;
-            self.store.note(dir, session, Use::Open, &[]);
+            self.store
+                .note(dir, session, Use::Open, &Prompts::More(vec![]));
         }
         let (session, agent) = (session.clone(), Agent::new(id.clone()));
         Ok(Parts {
@@ -133,6 +136,8 @@ impl Deps {
             next_turn: 1,
             tasks: TaskFacts::default(),
             jobs: Ledger::default(),
+            left: Left::default(),
+            gone: HashSet::new(),
         })
     }
 }

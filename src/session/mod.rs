@@ -10,7 +10,9 @@ mod closed_jobs;
 pub mod command;
 pub mod create;
 pub mod cron;
+mod delete;
 pub mod deps;
+mod facts;
 pub mod files;
 mod fires;
 mod index;
@@ -20,13 +22,16 @@ pub mod lifecycle;
 pub mod list;
 mod notices;
 mod past;
+mod reopen;
 mod resume;
 pub mod shell_run;
 pub mod store;
 pub mod surroundings;
 pub mod tasks;
 pub mod transcript;
+mod turn_sink;
 mod turns;
+mod undo;
 pub mod wake;
 
 #[cfg(test)]

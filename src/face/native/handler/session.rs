@@ -1,21 +1,22 @@
 //! Sessions.
 
-use longshore_protocol::id::SessionId;
 use longshore_protocol::method::session::{
-    AttachParams, AttachResult, CloseParams, CloseResult, CreateParams, CreateResult, DetachParams,
-    DetachResult, EventsParams, EventsResult, GetParams, GetResult, ListParams, ListResult, Replay,
-    ResumeParams, ResumeResult, SetParams, SetResult, TranscriptParams, TranscriptResult,
+    AttachParams, AttachResult, ClearParams, ClearResult, CloseParams, CloseResult, CreateParams,
+    CreateResult, DeleteParams, DeleteResult, DetachParams, DetachResult, EventsParams,
+    EventsResult, GetParams, GetResult, ListParams, ListResult, Replay, ResumeParams, ResumeResult,
+    SetParams, SetResult, TranscriptParams, TranscriptResult, UndoParams, UndoResult,
 };
+use longshore_protocol::value::page::Page;
 use longshore_protocol::value::session::{Pending, Snapshot, Status};
 
 use super::page_limit;
 use crate::face::native::dispatch::Cx;
+use crate::face::native::error::invalid_params;
 use crate::face::native::project;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PAGE;
-use crate::session::CreateOptions;
-use crate::session::View;
 use crate::session::list::ListFilter;
+use crate::session::{CreateOptions, View, not_found};
 
 /// What one page of `session/events` holds at most, about. Chosen: a reply that any host can take in one line.
 const EVENTS_BYTES: usize = 4 << 20;
@@ -100,7 +101,26 @@ pub(in crate::face::native) async fn attach(
         Some(Ok(after)) if after <= last_seq => (after, false),
         Some(_) => (last_seq, true),
     };
-    let snapshot = snapshot(&cx, &id, view).await?;
+    // A host that says how far it has got has the turns before that: they are not read for it again.
+    let turns = if wanted.is_some() && !resync {
+        Page {
+            items: Vec::new(),
+            next_cursor: None,
+        }
+    } else {
+        cx.deps()
+            .sessions
+            .transcript(&id, None, Some(PAGE as u32))
+            .await?
+    };
+    let snapshot = Snapshot {
+        status: view.session.status,
+        session: view.session,
+        last_seq,
+        open_asks: cx.deps().hub.open_asks(&id),
+        turns: turns.items,
+        next_cursor: turns.next_cursor,
+    };
     cx.after(move || {
         attaching.go(cursor, last_seq);
         handle.door().look();
@@ -109,22 +129,6 @@ pub(in crate::face::native) async fn attach(
         last_seq,
         resync,
         snapshot,
-    })
-}
-
-async fn snapshot(cx: &Cx, id: &SessionId, view: View) -> Result<Snapshot, Fault> {
-    let turns = cx
-        .deps()
-        .sessions
-        .transcript(id, None, Some(PAGE as u32))
-        .await?;
-    Ok(Snapshot {
-        status: view.session.status,
-        session: view.session,
-        last_seq: view.last_seq,
-        open_asks: cx.deps().hub.open_asks(id),
-        turns: turns.items,
-        next_cursor: turns.next_cursor,
     })
 }
 
@@ -214,10 +218,50 @@ pub(in crate::face::native) async fn events(
     Ok(EventsResult { items, last_seq })
 }
 
+pub(in crate::face::native) async fn undo(cx: Cx, params: UndoParams) -> Result<UndoResult, Fault> {
+    let turns = params.turns.unwrap_or(1);
+    if turns == 0 {
+        let message = "An undo takes back one turn or more.";
+        return Err(invalid_params("/turns", "a number from 1 on", message));
+    }
+    let handle = cx.deps().sessions.open(&params.session_id).await?;
+    let undone = handle.undo(turns as usize).await?;
+    Ok(UndoResult {
+        undone: undone.turns,
+        undoable: u32::try_from(undone.undoable).unwrap_or(u32::MAX),
+        files_restored: false,
+        session: undone.session,
+    })
+}
+
+pub(in crate::face::native) async fn clear(
+    cx: Cx,
+    params: ClearParams,
+) -> Result<ClearResult, Fault> {
+    let handle = cx.deps().sessions.open(&params.session_id).await?;
+    let session = handle.clear().await?;
+    Ok(ClearResult {
+        session,
+        pending: None,
+    })
+}
+
 pub(in crate::face::native) async fn close(
     cx: Cx,
     params: CloseParams,
 ) -> Result<CloseResult, Fault> {
     cx.deps().sessions.close(&params.session_id).await?;
     Ok(CloseResult {})
+}
+
+pub(in crate::face::native) async fn delete(
+    cx: Cx,
+    params: DeleteParams,
+) -> Result<DeleteResult, Fault> {
+    let id = params.session_id;
+    if cx.deps().sessions.delete(&id).await? {
+        Ok(DeleteResult {})
+    } else {
+        Err(not_found(&id))
+    }
 }
