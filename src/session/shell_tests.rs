@@ -186,7 +186,7 @@ async fn one_whose_time_is_over_goes_on_in_the_background_and_the_model_is_told(
     // The user's own command begins no turn; its end does.
     assert_eq!(home.events.only(&["turn/"]), Vec::<String>::new());
     handle.close().await.unwrap();
-        let told = history(&home, &session);
+    let told = history(&home, &session);
     assert!(
         told.iter().any(|message| message.contains(task.as_str())),
         "{told:?}"
