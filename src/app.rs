@@ -200,6 +200,7 @@ impl App {
             store: store.clone(),
             publish: hub.clone(),
             own_turns: *own_turns,
+            leaves_turns: false,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),

@@ -298,3 +298,44 @@ fn a_fork_needs_nothing_of_the_other_session() {
     let copy = serde_json::to_string(&transcript(&mut server, &forked)).unwrap();
     assert_eq!(copy, moved);
 }
+
+/// Whenever the process dies, a fork is there as a whole or not at all, and the other session is as it was.
+#[test]
+fn a_kill_leaves_no_half_of_a_fork() {
+    let scratch = Scratch::new();
+    scratch.script("turns: [{steps: [{text: \"{{last_user}}\"}]}]\non_exhausted: loop");
+    let mut server = TestServer::open(&scratch);
+    let session = server.create(&scratch, json!({}));
+    for n in 0..20 {
+        let turn = server.turn(&session, &format!("{n} {}", "long ".repeat(20_000)));
+        server.ended(&turn);
+    }
+    server.request("session/close", json!({"sessionId": session}));
+    drop(server);
+    let before = journal(&scratch, &session);
+    let mut n_made = 0;
+    for kill_after_ms in [0, 1, 3, 10, 20, 40, 60, 90, 150, 250] {
+        let mut server = TestServer::open(&scratch);
+        server.send("session/fork", json!({"sessionId": session}));
+        // No message tells how far it is: any moment will do.
+        std::thread::sleep(std::time::Duration::from_millis(kill_after_ms));
+        server.kill();
+    }
+    let mut server = TestServer::open(&scratch);
+    let aside = scratch.longshore_home().join("run/aside");
+    server.until("what was aside to be removed", || {
+        fs::read_dir(&aside).is_ok_and(|mut left| left.next().is_none())
+    });
+    let listed = server.request("session/list", json!({}));
+    for there in listed["items"].as_array().unwrap() {
+        let id = there["sessionId"].as_str().unwrap();
+        assert_eq!(there["turnCount"], 20, "{there}");
+        assert_eq!(transcript(&mut server, id).len(), 20);
+        if id != session {
+            n_made += 1;
+            assert_eq!(say(&mut server, id, "on"), "t21");
+        }
+    }
+    assert_eq!(journal(&scratch, &session), before);
+    println!("{n_made} of 10 forks were made before the kill");
+}

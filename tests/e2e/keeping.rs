@@ -405,3 +405,44 @@ fn a_damaged_session_can_be_exported() {
     server.request("session/delete", json!({"sessionId": session}));
     assert!(dir_of(&scratch, &session).is_none());
 }
+
+/// Whenever the process dies, a session that is being deleted is there as a whole or not at all.
+#[test]
+fn a_kill_leaves_no_half_of_a_session() {
+    let scratch = Scratch::new();
+    scratch.script(SAYS_OK);
+    let mut server = TestServer::open(&scratch);
+    let mut sessions = Vec::new();
+    for n in 0..10 {
+        let session = server.create(&scratch, json!({"title": n.to_string()}));
+        let turn = server.turn(&session, &"long ".repeat(20_000));
+        server.ended(&turn);
+        server.request("session/close", json!({"sessionId": session}));
+        sessions.push(session);
+    }
+    drop(server);
+    for (n, session) in sessions.iter().enumerate() {
+        let mut server = TestServer::open(&scratch);
+        server.send("session/delete", json!({"sessionId": session}));
+        // No message tells how far it is: any moment will do.
+        std::thread::sleep(std::time::Duration::from_millis(n as u64));
+        server.kill();
+    }
+    let mut server = TestServer::open(&scratch);
+    let aside = scratch.longshore_home().join("run/aside");
+    server.until("what was aside to be removed", || {
+        fs::read_dir(&aside).map_or(true, |mut left| left.next().is_none())
+    });
+    let listed = server.request("session/list", json!({}));
+    for session in &sessions {
+        let is_listed = ids(&listed).contains(&session.as_str());
+        assert_eq!(is_listed, dir_of(&scratch, session).is_some(), "{session}");
+        if is_listed {
+            let resumed = server.request(
+                "session/resume",
+                json!({"sessionId": session, "replay": "transcript"}),
+            );
+            assert_eq!(resumed["transcript"]["items"].as_array().unwrap().len(), 1);
+        }
+    }
+}

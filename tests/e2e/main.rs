@@ -29,6 +29,7 @@ mod manage;
 mod media;
 mod models;
 mod offline;
+mod reopened;
 mod resume;
 mod schedule;
 mod search;

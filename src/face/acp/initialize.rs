@@ -7,7 +7,8 @@ use agent_client_protocol_schema::v1::{
     AgentCapabilities, AuthenticateRequest, AuthenticateResponse, Implementation,
     InitializeRequest, InitializeResponse, McpCapabilities, Meta, PromptCapabilities,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
-    SessionDeleteCapabilities, SessionListCapabilities, SessionResumeCapabilities,
+    SessionDeleteCapabilities, SessionForkCapabilities, SessionListCapabilities,
+    SessionResumeCapabilities,
 };
 use longshore_protocol::error::{ErrorKind, RpcError};
 use serde_json::{Map, Value, json};
@@ -80,6 +81,7 @@ fn capabilities(conn: &Conn, version: &str) -> AgentCapabilities {
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
+        .fork(SessionForkCapabilities::new())
         .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
     let mut meta = Meta::new();
     meta.insert(

@@ -64,6 +64,10 @@ pub(super) struct Projection {
     own_changes: VecDeque<SessionPatch>,
     /// Calls that are asked about, and so must be there before their end.
     asked: HashSet<ToolCallId>,
+    /// Turns of the history that were undone or cleared away.
+    gone: Arc<HashSet<TurnId>>,
+    /// True while history is of such a turn.
+    is_gone: bool,
 }
 
 /// A call that has not ended.
@@ -100,7 +104,14 @@ impl Projection {
             own_turns: HashSet::new(),
             own_changes: VecDeque::new(),
             asked: HashSet::new(),
+            gone: Arc::default(),
+            is_gone: false,
         }
+    }
+
+    /// Turns that history is shown without.
+    pub(super) fn without(&mut self, gone: Arc<HashSet<TurnId>>) {
+        self.gone = gone;
     }
 
     /// A turn that a prompt of this client began. Said before its events can come.
@@ -134,11 +145,24 @@ impl Projection {
     pub(super) fn project(&mut self, stamped: &Stamped) -> Vec<SessionUpdate> {
         let is_history = stamped.seq.is_some_and(|seq| seq <= self.replay_until);
         let mut out = Vec::new();
+        if is_history && self.is_of_a_gone_turn(&stamped.event) {
+            return out;
+        }
         if !is_history {
             self.show_held(&mut out);
         }
         self.event(&stamped.event, stamped.at, is_history, &mut out);
         out
+    }
+
+    /// What follows the record of an undo belongs to what is left.
+    fn is_of_a_gone_turn(&mut self, event: &DomainEvent) -> bool {
+        match event {
+            DomainEvent::TurnStarted { turn, .. } => self.is_gone = self.gone.contains(turn),
+            DomainEvent::TurnsUndone { .. } | DomainEvent::SessionCleared => self.is_gone = false,
+            _ => {}
+        }
+        self.is_gone
     }
 
     fn event(

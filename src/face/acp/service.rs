@@ -59,6 +59,7 @@ fn dispatch(
         "session/new" => until_cancelled(cancel, session::new(conn, members)),
         "session/load" => until_cancelled(cancel, session::load(conn, members)),
         "session/resume" => until_cancelled(cancel, session::resume(conn, members)),
+        "session/fork" => until_cancelled(cancel, session::fork(conn, members)),
         "session/list" => until_cancelled(cancel, async move {
             Ok(reply(session::list(&conn, members).await))
         }),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
     CloseSessionRequest, CloseSessionResponse, ContentBlock, DeleteSessionRequest,
-    DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LoadSessionResponse, NewSessionRequest, NewSessionResponse, NoticeSeverity,
-    ResumeSessionRequest, ResumeSessionResponse, SessionInfo, SessionUpdate,
-    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
-    SetSessionModeResponse, SystemPrompt, UsageUpdate,
+    DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse, ListSessionsRequest,
+    ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
+    NewSessionResponse, NoticeSeverity, ResumeSessionRequest, ResumeSessionResponse, SessionInfo,
+    SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse, SystemPrompt, UsageUpdate,
 };
 use longshore_protocol::error::{ErrorKind, RpcError};
 use longshore_protocol::id::SessionId;
@@ -30,6 +30,7 @@ use crate::os::blocking;
 use crate::os::fs::{self, FileKind};
 use crate::rpc::Reply;
 use crate::session::CreateOptions;
+use crate::session::fork::ForkOptions;
 use crate::session::list::ListFilter;
 use crate::session::{SessionHandle, View};
 
@@ -132,6 +133,42 @@ pub(super) async fn resume(
     let shown = open(&conn, &request.session_id.0, &opening, History::Skip).await?;
     let settings = Settings::of(&shown.view.session);
     let result = ResumeSessionResponse::new()
+        .modes(modes(&settings))
+        .config_options(config_options(&settings, &shown.models));
+    Ok(shown.answer(&conn, Ok(result), opening.servers))
+}
+
+/// Makes a session from another one, which may be running.
+pub(super) async fn fork(
+    conn: Arc<Conn>,
+    mut members: Map<String, Value>,
+) -> Result<Reply, RpcError> {
+    let servers = take_mcp_servers(&mut members)?;
+    if members.get("cursorId").is_some_and(|id| !id.is_null()) {
+        return Err(error::invalid(
+            "/cursorId",
+            "This agent gives out no cursors.",
+        ));
+    }
+    let request: ForkSessionRequest = params::read(members)?;
+    no_system_prompt(request.system_prompt.as_ref())?;
+    let opening = Opening::new(request.cwd, request.additional_directories, servers)?;
+    let sessions = &conn.deps.sessions;
+    let of = SessionId::from(&*request.session_id.0);
+    let stored = sessions.view(&of).await.map_err(fault)?.session;
+    auth::check(
+        sessions,
+        stored.model.or_else(|| sessions.default_model()).as_deref(),
+    )?;
+    let options = ForkOptions {
+        cwd: Some(opening.cwd),
+        additional_dirs: Some(opening.dirs),
+        ..ForkOptions::default()
+    };
+    let (handle, _) = sessions.fork(&of, options).await.map_err(fault)?;
+    let shown = Shown::begin(&conn, handle, History::Skip).await?;
+    let settings = Settings::of(&shown.view.session);
+    let result = ForkSessionResponse::new(shown.id().as_str().to_owned())
         .modes(modes(&settings))
         .config_options(config_options(&settings, &shown.models));
     Ok(shown.answer(&conn, Ok(result), opening.servers))
@@ -282,6 +319,7 @@ impl Shown {
             &view.session,
             replay_until,
         );
+        projection.without(view.gone.clone());
         for approval in conn.deps.hub.open_asks(&id).approvals {
             projection.asked(approval.tool_call_id);
         }

@@ -82,6 +82,7 @@ impl Lines<'_> {
     fn state(&mut self, at: Timestamp, agent: AgentId, record: StateRecord) -> Result<(), Fault> {
         match record {
             StateRecord::Reminder { .. }
+            | StateRecord::Called { .. }
             | StateRecord::Spent { .. }
             | StateRecord::Shell { .. } => {
                 if !self.counts {
@@ -95,8 +96,11 @@ impl Lines<'_> {
                 self.model_state.push((at, agent, key, value));
                 Ok(())
             }
-            // A yes was given to the other session; jobs come as they are now.
-            StateRecord::Granted { .. } | StateRecord::Cron(_) => Ok(()),
+            // A yes was given to the other session, which keeps what waits; jobs come as they are now.
+            StateRecord::Granted { .. }
+            | StateRecord::Queued { .. }
+            | StateRecord::Steered { .. }
+            | StateRecord::Cron(_) => Ok(()),
         }
     }
 

@@ -32,7 +32,14 @@ async fn a_client_is_told_what_is_served() {
         .collect();
     assert_eq!(
         served,
-        ["list", "delete", "additionalDirectories", "resume", "close"]
+        [
+            "list",
+            "delete",
+            "additionalDirectories",
+            "fork",
+            "resume",
+            "close"
+        ]
     );
 }
 
@@ -132,7 +139,7 @@ async fn malformed_input_is_answered_and_survived() {
     assert!(client.is_silent().await);
     assert_eq!(client.refusal("foo/bar", json!({})).await.0, -32601);
     assert_eq!(
-        client.refusal("session/fork", json!({})).await.0,
+        client.refusal("session/archive", json!({})).await.0,
         -32601,
         "not advertised, not served"
     );

@@ -486,3 +486,77 @@ async fn a_delete_is_for_good_and_can_be_said_twice() {
     let load = json!({"sessionId": session, "cwd": agent.cwd(), "mcpServers": []});
     assert_eq!(client.refusal("session/load", load).await.0, -32002);
 }
+
+/// What the user said, as a client shows it.
+fn words(client: &mut Client) -> Vec<String> {
+    let shown = screen(&client.updates());
+    shown
+        .iter()
+        .filter(|item| item["kind"] == "user_message_chunk")
+        .map(|item| item["text"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_loaded_session_is_shown_without_what_was_taken_back() {
+    let agent = Agent::new();
+    let (mut client, session) = agent.session().await;
+    for text in ["one", "two", "three"] {
+        client.play(&session, text).await;
+    }
+    let handle = agent.sessions.open(&session.as_str().into()).await.unwrap();
+    handle.undo(2).await.unwrap();
+    client.play(&session, "four").await;
+    let params = json!({"sessionId": session, "cwd": agent.cwd(), "mcpServers": []});
+    for _ in 0..2 {
+        let mut other = agent.client(json!({})).await;
+        other.result("session/load", params.clone()).await;
+        assert_eq!(words(&mut other), ["one", "four"]);
+        handle.undo(1).await.unwrap();
+        client.play(&session, "four").await;
+    }
+    handle.clear().await.unwrap();
+    let mut other = agent.client(json!({})).await;
+    other.result("session/load", params).await;
+    assert_eq!(words(&mut other), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_fork_is_a_session_of_its_own() {
+    let agent = Agent::new();
+    let (mut client, session) = agent.session().await;
+    client.play(&session, "one").await;
+    // The other one may be running.
+    let id = client
+        .ask("session/prompt", prompt(&session, "write it"))
+        .await;
+    let request = client.asked("session/request_permission").await;
+    client.updates();
+    let params = json!({"sessionId": session, "cwd": agent.cwd(), "mcpServers": []});
+    let result = client.result("session/fork", params.clone()).await;
+    let fork = result["sessionId"].as_str().unwrap().to_owned();
+    assert_ne!(fork, session);
+    assert_eq!(result["modes"]["currentModeId"], "default");
+    assert_eq!(words(&mut client), [""; 0], "its client has the history");
+    assert_eq!(client.play(&fork, "two").await, "end_turn");
+    client.select(&request, "approve_once").await;
+    assert_eq!(client.answer(id).await["result"]["stopReason"], "end_turn");
+
+    let mut other = agent.client(json!({})).await;
+    let params = json!({"sessionId": fork, "cwd": agent.cwd(), "mcpServers": []});
+    other.result("session/load", params).await;
+    assert_eq!(words(&mut other), ["one", "two"]);
+
+    for (more, code, path) in [
+        (json!({"sessionId": "nope"}), -32002, None),
+        (json!({"cwd": "relative"}), -32602, Some("/cwd")),
+        (json!({"cwd": "/no/such/dir"}), -32602, Some("/cwd")),
+        (json!({"cursorId": "c1"}), -32602, Some("/cursorId")),
+    ] {
+        let mut params = json!({"sessionId": session, "cwd": agent.cwd(), "mcpServers": []});
+        let members = params.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        let refusal = client.refusal("session/fork", params).await;
+        assert_eq!(refusal, (code, path.map(str::to_owned)), "{more}");
+    }
+}
