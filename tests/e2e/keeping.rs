@@ -183,10 +183,7 @@ fn a_session_that_is_not_kept_works_like_any_other_and_leaves_nothing() {
         json!({"ephemeral": true, "text": "nowhere"}),
     );
     assert_eq!(none["items"], json!([]));
-    let attached = server.request(
-        "session/attach",
-        json!({"sessionId": session, "afterSeq": 0}),
-    );
+    let attached = server.request("session/attach", json!({"sessionId": session}));
     assert_eq!(attached["snapshot"]["turns"].as_array().unwrap().len(), 1);
 
     // A copy is not kept either.
