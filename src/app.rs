@@ -17,7 +17,7 @@ use crate::config::{self, Assignment, LoadInput, UserFile};
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
 use crate::face::acp::AcpDeps;
-use crate::face::native::NativeDeps;
+use crate::face::native::{NativeDeps, OnShutdown};
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
@@ -37,6 +37,15 @@ use crate::session::store::Store;
 use crate::store::cleanup::Cleanup;
 use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
+
+/// To whom a server belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// To the host that started it, with which it ends. It does nothing of its own once nobody watches.
+    Hosted,
+    /// To nobody: it outlives its hosts, and goes on without them.
+    Daemon,
+}
 
 /// What the command line says about configuration.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +85,8 @@ pub struct Settings {
 pub struct App {
     /// What it was made from.
     pub settings: Settings,
+    /// To whom it belongs.
+    pub mode: Mode,
     /// Sessions.
     pub sessions: Sessions,
     /// Hosts.
@@ -92,15 +103,20 @@ pub struct App {
     cleanup: Arc<Cleanup>,
 }
 
-/// Reads the configuration. Fails only where there is no place to read it from.
-pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
-    let home = options.home.clone().map(|home| {
+/// longshore's directory.
+pub fn home(env: &Env, options: &Options) -> Result<PathBuf, StartError> {
+    let named = options.home.clone().map(|home| {
         env.start_dir()
             .map_or(home.clone(), |start| start.join(&home))
     });
-    let home = home
+    named
         .or_else(|| env.longshore_home())
-        .ok_or(StartError::NoHome)?;
+        .ok_or(StartError::NoHome)
+}
+
+/// Reads the configuration. Fails only where there is no place to read it from.
+pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
+    let home = home(&env, options)?;
     let assignments = options
         .assignments
         .iter()
@@ -153,8 +169,13 @@ fn user_file(path: PathBuf, named: bool) -> Option<UserFile> {
 }
 
 impl App {
-    /// Puts everything together. Opens no socket and reads no session.
+    /// Puts the server of one host together. Opens no socket and reads no session.
     pub fn new(settings: Settings, processes: Processes) -> Self {
+        Self::in_mode(Mode::Hosted, settings, processes)
+    }
+
+    /// Puts everything together, likewise.
+    pub fn in_mode(mode: Mode, settings: Settings, processes: Processes) -> Self {
         let Settings { home, config, env } = &settings;
         let clock: Arc<dyn Clock> = match &config.clock_file {
             Some(path) => Arc::new(FileClock::new(path.clone())),
@@ -181,8 +202,7 @@ impl App {
             models,
             store: store.clone(),
             publish: hub.clone(),
-            // A server that a host spawned does nothing of its own once nobody watches.
-            run_detached: config.session.run_detached.unwrap_or(false),
+            run_detached: config.session.run_detached.unwrap_or(mode == Mode::Daemon),
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),
@@ -204,6 +224,7 @@ impl App {
         });
         Self {
             settings,
+            mode,
             sessions,
             hub,
             store,
@@ -238,6 +259,10 @@ impl App {
             },
             limits: config.limits.clone(),
             warnings: Box::new(move || config.warnings.clone()),
+            on_shutdown: match self.mode {
+                Mode::Hosted => OnShutdown::Server,
+                Mode::Daemon => OnShutdown::Connection,
+            },
             stop,
         }
     }

@@ -253,6 +253,18 @@ impl Actor {
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
             Command::Cron(command) => self.cron(command).await,
             Command::Close { reply } => self.begin_close(reply),
+            Command::Rests { presence, reply } => {
+                let last_seq = self.rests(&*presence).then(|| self.journal.last().0);
+                answer(reply, Ok(last_seq));
+            }
+            Command::CloseIfResting { presence, reply } => {
+                if self.rests(&*presence) {
+                    self.begin_close(reply);
+                } else {
+                    let message = "something happens in the session, or somebody watches it";
+                    answer(reply, Err(Fault::new(ErrorKind::SessionBusy, message)));
+                }
+            }
             Command::Done(done) => self.done(*done).await,
         }
     }

@@ -1,6 +1,8 @@
 //! Everything that can happen to a session from outside: the closed list of what its task takes, and the handle that
 //! sends it.
 
+use std::sync::Arc;
+
 use longshore_protocol::id::{CommandId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
@@ -19,6 +21,7 @@ use super::turns::TurnDone;
 use super::wake::WakeDoor;
 use crate::background::Tasks;
 use crate::kernel::fault::Fault;
+use crate::kernel::port::Presence;
 
 /// What a session's task takes, one at a time.
 #[derive(Debug)]
@@ -58,6 +61,16 @@ pub(super) enum Command {
     Todos { reply: Reply<Vec<Todo>> },
     /// End what runs and unload.
     Close { reply: Reply<()> },
+    /// The last event, where nothing happens and nobody watches.
+    Rests {
+        presence: Arc<dyn Presence>,
+        reply: Reply<Option<u64>>,
+    },
+    /// The same as a close, where that is so.
+    CloseIfResting {
+        presence: Arc<dyn Presence>,
+        reply: Reply<()>,
+    },
     /// Run a command of the user's own, and answer when it has ended.
     Shell {
         run: ShellRun,

@@ -27,6 +27,7 @@ pub mod surroundings;
 pub mod tasks;
 pub mod transcript;
 mod turns;
+mod unload;
 pub mod wake;
 
 #[cfg(test)]
@@ -45,6 +46,8 @@ mod tasks_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod turns_tests;
+#[cfg(test)]
+mod unload_tests;
 #[cfg(test)]
 mod wake_tests;
 
