@@ -344,7 +344,8 @@ fn addresses_beyond_this_machine_are_a_decision() {
 fn a_command_can_not_come_in_by_websocket_either() {
     let speak = "exec 3<>/dev/tcp/127.0.0.1/PORT; printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\nConnection: Upgrade\\r\\nUpgrade: \
                     websocket\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\nAuthorization: \
-                    Bearer %s\\r\\n\\r\\n' \"$(cat \"$LONGSHORE_HOME/run/ws-token\")\" >&3; FRAME; timeout 20 head -c 400 <&3 > answer";
+                    Bearer %s\\r\\n\\r\\n' \"$(cat \"$LONGSHORE_HOME/run/ws-token\")\" >&3; while IFS= read -r line <&3; \
+                    do echo \"$line\"; [ \"$line\" != $'\\r' ] || break; done > answer; FRAME; timeout 20 head -c 400 <&3 >> answer";
     // One unmasked byte sequence will not do: a client masks its frames. A mask of zeros is a mask.
     let hello = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1,\"host\":{\"name\":\"x\",\"version\":\"1\"}}}";
     assert!(hello.len() < 126, "{}", hello.len());
