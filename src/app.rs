@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::background::TaskSlots;
 use crate::config::secret::SecretText;
-use crate::config::values::Config;
+use crate::config::values::{Config, HeadlessMode};
 use crate::config::{self, Assignment, LoadInput, UserFile};
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
@@ -32,18 +32,21 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::provider::scripted::TraceSink;
 use crate::session::Sessions;
-use crate::session::deps::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, OwnTurns, Running};
 use crate::session::store::Store;
 use crate::store::cleanup::Cleanup;
 use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
-/// To whom a server belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a process is put together for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// To the host that started it, with which it ends. It does nothing of its own once nobody watches.
+    /// A server that belongs to the host which started it, and ends with it. It does nothing of its own once nobody watches.
+    #[default]
     Hosted,
-    /// To nobody: it outlives its hosts, and goes on without them.
+    /// One run to completion.
+    Headless,
+    /// A server that belongs to nobody: it outlives its hosts, and goes on without them.
     Daemon,
 }
 
@@ -58,6 +61,8 @@ pub struct Options {
     pub assignments: Vec<String>,
     /// The model to use.
     pub model: Option<String>,
+    /// What it is for.
+    pub mode: Mode,
 }
 
 /// Why nothing could be put together.
@@ -79,14 +84,16 @@ pub struct Settings {
     pub config: Arc<Config>,
     /// The environment.
     pub env: Arc<Env>,
+    /// What it is for.
+    pub mode: Mode,
+    /// When sessions begin turns that no host asked for.
+    pub own_turns: OwnTurns,
 }
 
 /// Everything, put together.
 pub struct App {
     /// What it was made from.
     pub settings: Settings,
-    /// To whom it belongs.
-    pub mode: Mode,
     /// Sessions.
     pub sessions: Sessions,
     /// Hosts.
@@ -137,15 +144,26 @@ pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
         variables,
         assignments,
         model: options.model.clone(),
+        is_headless: options.mode == Mode::Headless,
         home: env.home_dir(),
         read_secret: &read_secret,
     };
     let mut config = config::load(input);
     config.file = file;
+    let own_turns = match (options.mode, config.task.headless.mode) {
+        (Mode::Headless, HeadlessMode::Steer) => OwnTurns::Always,
+        (Mode::Headless, HeadlessMode::Drain | HeadlessMode::Exit) => OwnTurns::Never,
+        (mode, _) if config.session.run_detached.unwrap_or(mode == Mode::Daemon) => {
+            OwnTurns::Always
+        }
+        (Mode::Hosted | Mode::Daemon, _) => OwnTurns::WhileAttended,
+    };
     Ok(Settings {
         home,
         config: Arc::new(config),
         env: Arc::new(env),
+        mode: options.mode,
+        own_turns,
     })
 }
 
@@ -169,14 +187,15 @@ fn user_file(path: PathBuf, named: bool) -> Option<UserFile> {
 }
 
 impl App {
-    /// Puts the server of one host together. Opens no socket and reads no session.
+    /// Puts everything together. Opens no socket and reads no session.
     pub fn new(settings: Settings, processes: Processes) -> Self {
-        Self::in_mode(Mode::Hosted, settings, processes)
-    }
-
-    /// Puts everything together, likewise.
-    pub fn in_mode(mode: Mode, settings: Settings, processes: Processes) -> Self {
-        let Settings { home, config, env } = &settings;
+        let Settings {
+            home,
+            config,
+            env,
+            own_turns,
+            ..
+        } = &settings;
         let clock: Arc<dyn Clock> = match &config.clock_file {
             Some(path) => Arc::new(FileClock::new(path.clone())),
             None => SystemClock::shared(),
@@ -202,7 +221,7 @@ impl App {
             models,
             store: store.clone(),
             publish: hub.clone(),
-            run_detached: config.session.run_detached.unwrap_or(mode == Mode::Daemon),
+            own_turns: *own_turns,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),
@@ -224,7 +243,6 @@ impl App {
         });
         Self {
             settings,
-            mode,
             sessions,
             hub,
             store,
@@ -237,10 +255,13 @@ impl App {
 
     /// Removes what earlier processes left behind, beside everything else. Called once, at the start.
     pub fn tidy(&self) {
-        let (cleanup, leftovers) = (self.cleanup.clone(), self.store.ephemeral_dir());
+        let cleanup = self.cleanup.clone();
+        let leftovers = [self.store.ephemeral_dir(), self.store.aside_dir()];
         self.tasks.spawn_blocking(move || {
             sweep(&cleanup);
-            remove_ephemeral(&leftovers);
+            for dir in &leftovers {
+                remove_leftovers(dir);
+            }
         });
     }
 
@@ -259,8 +280,8 @@ impl App {
             },
             limits: config.limits.clone(),
             warnings: Box::new(move || config.warnings.clone()),
-            on_shutdown: match self.mode {
-                Mode::Hosted => OnShutdown::Server,
+            on_shutdown: match self.settings.mode {
+                Mode::Hosted | Mode::Headless => OnShutdown::Server,
                 Mode::Daemon => OnShutdown::Connection,
             },
             stop,
@@ -302,13 +323,13 @@ fn sweep(cleanup: &Cleanup) {
     }
 }
 
-/// Sessions that were not to be kept, and whose process ended without removing them.
-fn remove_ephemeral(dir: &Path) {
+/// Sessions that were not to be kept or were not whole, and whose process ended without removing them.
+fn remove_leftovers(dir: &Path) {
     for entry in fs::list_dir(dir).unwrap_or_default() {
         let lock = entry.path.join("lock");
         let in_use = FileLock::holder(&lock).is_ok_and(|holder| holder.is_some());
         if !in_use && let Err(error) = fs::remove_tree(&entry.path) {
-            tracing::warn!(%error, "the leavings of an ephemeral session could not be removed");
+            tracing::warn!(%error, "the leavings of a session could not be removed");
         }
     }
 }

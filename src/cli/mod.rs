@@ -9,6 +9,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod driver;
+mod headless;
 mod logging;
 mod person;
 mod record;

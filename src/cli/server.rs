@@ -45,6 +45,7 @@ pub(super) fn options(common: &Common) -> Options {
         config: common.config.clone(),
         assignments: common.assignments.clone(),
         model: common.model.clone(),
+        mode: Mode::default(),
     }
 }
 
@@ -56,12 +57,16 @@ pub(super) struct Prepared {
 }
 
 /// Makes this process fit to be a server, reads the configuration and starts logging. The error has been told.
-pub(super) fn prepare(env: Env, common: &Common) -> Result<Prepared, ExitCode> {
+pub(super) fn prepare(env: Env, common: &Common, mode: Mode) -> Result<Prepared, ExitCode> {
     let parent = Parent::read();
     stdio::seal_inherited();
     let prepared = signal::reset_inherited().and_then(|()| tty::detach());
     let child_limit = nofile::raise();
-    let settings = app::settings(env, &options(common)).map_err(|error| {
+    let options = Options {
+        mode,
+        ..options(common)
+    };
+    let settings = app::settings(env, &options).map_err(|error| {
         complain(&format!("longshore: {error}"));
         ExitCode::from(2)
     })?;
@@ -77,16 +82,12 @@ pub(super) fn prepare(env: Env, common: &Common) -> Result<Prepared, ExitCode> {
 }
 
 /// Puts a server together and sets going what it does beside everything else.
-pub(super) fn assemble(
-    mode: Mode,
-    settings: Settings,
-    child_limit: Option<OriginalLimit>,
-) -> Arc<App> {
+pub(super) fn assemble(settings: Settings, child_limit: Option<OriginalLimit>) -> Arc<App> {
     let processes = Processes::new(child_limit);
     if let Err(error) = processes.adopt_orphans() {
         tracing::warn!(%error, "processes that leave their group can't be followed");
     }
-    let app = Arc::new(App::in_mode(mode, settings, processes));
+    let app = Arc::new(App::new(settings, processes));
     app.tidy();
     let sessions = app.sessions.clone();
     app.tasks.spawn(async move { sessions.wake_closed().await });
@@ -112,7 +113,7 @@ where
         settings,
         child_limit,
         parent,
-    } = match prepare(env, common) {
+    } = match prepare(env, common, Mode::Hosted) {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
@@ -133,7 +134,7 @@ where
                 return ExitCode::FAILURE;
             }
         };
-        let app = assemble(Mode::Hosted, settings, child_limit);
+        let app = assemble(settings, child_limit);
         let record = Record::own(command, app.clock.now());
         let run_dir = Place::in_home(&app.settings.home).run;
         let (written, dir) = (record.clone(), run_dir.clone());

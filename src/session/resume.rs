@@ -13,7 +13,7 @@ use longshore_protocol::value::usage::Usage;
 use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::{Deps, tasks_dir};
-use super::index::Use;
+use super::index::{Prompts, Use};
 use super::journal::storage_fault;
 use super::journal::write::{self, Journal};
 use super::store::{self, Loaded};
@@ -45,6 +45,7 @@ impl Deps {
             open,
             last,
             next_turn,
+            gone,
             tasks,
             mut jobs,
             damage,
@@ -80,7 +81,9 @@ impl Deps {
             agent.interrupted = false;
         }
         if !session.ephemeral {
-            self.store.index.note(&session, Use::Open, &[]);
+            self.store
+                .index
+                .note(&session, Use::Open, &Prompts::More(vec![]));
         }
         Ok(Actor::begin(
             self,
@@ -94,6 +97,7 @@ impl Deps {
                 next_turn,
                 tasks,
                 jobs,
+                gone,
             },
         ))
     }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use super::deps::{Deps, Loads, Running};
+use super::deps::{Deps, Loads, OwnTurns, Running};
 use super::store::Store;
 use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
 use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
@@ -136,7 +136,10 @@ impl Home {
             store: Arc::new(Store::new(&home)),
             home: home.clone(),
             publish: events.clone(),
-            run_detached: detached == Detached::Run,
+            own_turns: match detached {
+                Detached::Run => OwnTurns::Always,
+                Detached::Wait => OwnTurns::WhileAttended,
+            },
             asks: asks.clone(),
             host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),

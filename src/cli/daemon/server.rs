@@ -37,7 +37,7 @@ const DESERTED_LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// Is the daemon of its home until told to stop.
 pub(super) fn run(env: Env, common: &Common, options: DaemonOptions) -> ExitCode {
-    let prepared = match server::prepare(env, common) {
+    let prepared = match server::prepare(env, common, Mode::Daemon) {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
@@ -73,7 +73,7 @@ async fn serve(prepared: Prepared, options: DaemonOptions) -> Result<ExitCode, S
     } = prepared;
     let place = Place::in_home(&settings.home);
     let _lock = hold(&place).await?;
-    let app = server::assemble(Mode::Daemon, settings, child_limit);
+    let app = server::assemble(settings, child_limit);
     let hang_up = CancellationToken::new();
     let mut deps = app.native_deps(hang_up.clone());
     let (usual, replaced) = (deps.warnings, Replaced::watch());

@@ -38,7 +38,7 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
 use crate::schema::Validator;
-use crate::session::deps::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, OwnTurns, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
@@ -150,7 +150,7 @@ impl Agent {
             models: Arc::new(Registry::new(&config, Arc::new(Http::new(now)), scripts)),
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn Publish>,
-            run_detached: false,
+            own_turns: OwnTurns::WhileAttended,
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock,
