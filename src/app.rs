@@ -222,6 +222,7 @@ impl App {
             store: store.clone(),
             publish: hub.clone(),
             own_turns: *own_turns,
+            leaves_turns: settings.mode == Mode::Daemon,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),

@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use longshore_protocol::id::{HostId, SessionId, TurnId};
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::host::{HostQueue, QueueFigures, QueueLimits};
 pub use self::reverse::AskLimits;
 
-use self::reverse::Asks;
+use self::reverse::{Asked, Asks};
 use crate::kernel::ask::{Ask, AskAnswer, AskId, AskOutcome};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
@@ -317,7 +318,16 @@ impl AskHost for Hub {
     }
 
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome> {
-        self.asks.ask(ask, cancel)
+        self.asks.ask(ask, Asked::Now, cancel)
+    }
+
+    fn ask_again(
+        &self,
+        ask: Arc<Ask>,
+        waited: Duration,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, AskOutcome> {
+        self.asks.ask(ask, Asked::Before(waited), cancel)
     }
 }
 

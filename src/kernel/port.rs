@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use longshore_protocol::id::{AgentId, HostId, SessionId, TurnId};
@@ -83,6 +84,15 @@ pub trait AskHost: Send + Sync {
     /// Puts an ask to every able host of its session, also to those that attach later; the first valid answer wins and
     /// the others are told. Ends by an answer, by the waiting limits, or by `cancel` (withdrawn).
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome>;
+
+    /// Puts an ask again that was open when the server ended, having waited for so long: that counts. It is open when
+    /// this returns, and waits for hosts to come, whatever those that are there can do.
+    fn ask_again(
+        &self,
+        ask: Arc<Ask>,
+        waited: Duration,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, AskOutcome>;
 }
 
 /// Tool to session: the cron jobs of one session.

@@ -66,7 +66,7 @@ pub(super) enum Command {
     /// Begin the conversation anew.
     Clear { reply: Reply<Session> },
     /// End what runs and unload.
-    Close { reply: Reply<()> },
+    Close { parting: Parting, reply: Reply<()> },
     /// The last event, where nothing happens and nobody watches.
     Rests {
         presence: Arc<dyn Presence>,
@@ -88,6 +88,15 @@ pub(super) enum Command {
     ShellDone(Box<ShellDone>),
     /// A turn's task has ended.
     Done(Box<TurnDone>),
+}
+
+/// What becomes of the turns of a session that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    /// They end.
+    End,
+    /// Those that wait, for their turn or for a person, go on when the session is loaded again.
+    Keep,
 }
 
 /// Where an answer goes.
@@ -296,7 +305,11 @@ impl SessionHandle {
 
     /// Cancels what runs, writes everything to the disk and unloads the session.
     pub async fn close(&self) -> Result<(), Fault> {
-        self.call(|reply| Command::Close { reply }).await
+        self.part(Parting::End).await
+    }
+
+    pub(super) async fn part(&self, parting: Parting) -> Result<(), Fault> {
+        self.call(|reply| Command::Close { parting, reply }).await
     }
 
     /// The tasks of the session.

@@ -10,7 +10,7 @@ use longshore_protocol::value::page::Page;
 use longshore_protocol::value::session::{Session, Status};
 use longshore_protocol::value::transcript::Turn;
 
-use super::command::{SessionHandle, View};
+use super::command::{Parting, SessionHandle, View};
 use super::create::CreateOptions;
 use super::deps::Deps;
 use super::list::{self, ListFilter};
@@ -206,7 +206,13 @@ impl Sessions {
         let deadline = tokio::time::Instant::now() + within;
         self.deps.cron.stop();
         let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
-        let closing = futures::future::join_all(handles.iter().map(SessionHandle::close));
+        let parting = if self.deps.leaves_turns {
+            Parting::Keep
+        } else {
+            Parting::End
+        };
+        let closing = handles.iter().map(|handle| handle.part(parting));
+        let closing = futures::future::join_all(closing);
         if tokio::time::timeout_at(deadline, closing).await.is_err() {
             tracing::error!(?within, "not every session could be closed in time");
         }

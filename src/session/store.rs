@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::facts::{Conversation, Facts};
+use super::fires::Untold;
 use super::index::{Index, Prompts, Use};
 use super::journal::convert::Fact;
 use super::journal::read::{Damage, Entry, Flow, each, events};
@@ -22,7 +23,8 @@ use super::journal::write::Journal;
 use super::journal::{self, storage_fault};
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
-use crate::agent::state::{Open, Restore};
+use crate::agent::open::Left;
+use crate::agent::state::Restore;
 use crate::cron::ledger::Ledger;
 use crate::kernel::event::{DomainEvent, Stamped, StateRecord};
 use crate::kernel::fault::Fault;
@@ -58,7 +60,7 @@ pub struct Loaded {
     /// What model clients had kept.
     pub model_state: Vec<(String, serde_json::Value)>,
     /// What the last process left open.
-    pub open: Open,
+    pub left: Left,
     /// The number and time of the last event.
     pub last: (u64, Timestamp),
     /// The number of the next turn.
@@ -69,8 +71,22 @@ pub struct Loaded {
     pub tasks: TaskFacts,
     /// Its cron jobs.
     pub jobs: Ledger,
+    /// Fires of theirs that hosts were not told of.
+    pub(super) untold: Untold,
     /// Lines that could not be read and were not told of before.
     pub damage: Vec<Warning>,
+}
+
+impl Loaded {
+    /// The same, with the step of an open turn closed in the agent's history.
+    pub(super) fn closed(mut self) -> Self {
+        if let Some(turn) = &mut self.left.turn
+            && let Some(step) = turn.step.take()
+        {
+            self.agent.close_step(step, None);
+        }
+        self
+    }
 }
 
 impl Store {
@@ -201,8 +217,14 @@ impl EventLog for Store {
     }
 }
 
-/// Reads a session from its journal. Blocking; changes nothing.
+/// Reads a session from its journal, whatever is open in it being closed in the agent's history. Blocking; changes
+/// nothing.
 pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
+    load_open(id, dir).map(Loaded::closed)
+}
+
+/// Reads a session from its journal. The step of an open turn is not in the agent's history. Blocking; changes nothing.
+pub fn load_open(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     Reading::of(id, dir)?.finish(dir)
 }
 
@@ -215,6 +237,7 @@ pub(super) struct Reading {
     facts: Facts,
     tasks: TaskFacts,
     jobs: Ledger,
+    untold: Untold,
     id: SessionId,
 }
 
@@ -229,6 +252,7 @@ impl Reading {
             facts: Facts::default(),
             tasks: TaskFacts::default(),
             jobs: Ledger::default(),
+            untold: Untold::default(),
             id: id.clone(),
         };
         let mut damage = Damage::default();
@@ -246,7 +270,12 @@ impl Reading {
         match entry.fact {
             Fact::Created { session, script } => self.head = Some((*session, script, entry.at)),
             Fact::State(StateRecord::Cron(op)) => self.jobs.apply(op, entry.at),
-            Fact::State(record) => self.restore.state(record),
+            Fact::State(record) => {
+                if let StateRecord::Queued { turn, .. } = &record {
+                    self.facts.numbered(turn);
+                }
+                self.restore.state(record);
+            }
             Fact::Event(event) => {
                 self.last.0 = entry.seq.unwrap_or(self.last.0);
                 self.event(&event, entry.at);
@@ -258,6 +287,7 @@ impl Reading {
     pub(super) fn event(&mut self, event: &DomainEvent, at: Timestamp) {
         self.facts.take(event);
         self.tasks.take(event);
+        self.untold.take(&self.jobs, event, at);
         super::fires::replay(&mut self.jobs, event, at);
         self.restore.event(event);
     }
@@ -272,6 +302,7 @@ impl Reading {
             facts,
             tasks,
             jobs,
+            untold,
             id,
         } = self;
         let Some((mut session, script, created)) = head.or_else(|| head_from_cache(&id, dir))
@@ -294,20 +325,20 @@ impl Reading {
         damage.retain(|warning| !facts.has_told(&warning.message));
         let gone = facts.apply(&mut session);
         session.updated_at = last.1.to_string();
-        let open = restore.open();
-        let (agent, model_state) = restore.finish();
+        let (agent, model_state, left) = restore.finish();
         session.usage = agent.usage;
         Ok(Loaded {
             session,
             script,
             agent,
             model_state,
-            open,
+            left,
             last,
             next_turn,
             gone,
             tasks,
             jobs,
+            untold,
             damage,
         })
     }

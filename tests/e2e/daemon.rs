@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::processes::assert_ended;
 use crate::support::server::DEADLINE;
-use crate::support::{Scratch, TestServer};
+use crate::support::{Answer, Scratch, TestServer};
 
 /// A scratch place whose daemon is stopped when the test is over.
 pub(crate) struct Daemon {
@@ -374,6 +374,29 @@ fn an_approval_waits_for_the_next_host() {
     );
     next.answer_approvals("allow_once");
     next.request("session/attach", json!({"sessionId": session}));
+    assert_eq!(next.ended(&turn)["reason"], "completed");
+    assert!(at.scratch.file("asked").exists());
+}
+
+#[test]
+fn an_approval_outlives_the_daemon() {
+    let at = Daemon::with_script(ASKS);
+    let mut host = at.host();
+    let session = host.create(&at.scratch, json!({}));
+    let turn = host.turn(&session, "Go.");
+    let asked = host.wait("approval/request", |said| {
+        said["method"] == "approval/request"
+    });
+    assert_eq!(at.says(&["stop"]).1, Some(0));
+    host.exit(DEADLINE);
+    host.forget_stderr();
+    let mut next = at.host();
+    next.answer(move |method, params| {
+        assert_eq!(method, "approval/request");
+        assert_eq!(params["approvalId"], asked["params"]["approvalId"]);
+        Answer::Result(json!({"optionId": "allow_once"}))
+    });
+    next.request("session/resume", json!({"sessionId": session}));
     assert_eq!(next.ended(&turn)["reason"], "completed");
     assert!(at.scratch.file("asked").exists());
 }

@@ -28,6 +28,7 @@ mod keeping;
 mod media;
 mod models;
 mod offline;
+mod reopened;
 mod resume;
 mod schedule;
 mod search;

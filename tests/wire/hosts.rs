@@ -7,84 +7,19 @@
 )]
 
 use std::fs;
-use std::sync::Arc;
-use std::time::Duration;
 
-use longshore::app::{App, Options, settings};
-use longshore::face::native::Native;
-use longshore::os::env::Env;
-use longshore::os::process::Processes;
-use longshore::rpc;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-/// A host's end of its connection.
-struct Host {
-    reader: BufReader<ReadHalf<DuplexStream>>,
-    writer: WriteHalf<DuplexStream>,
-}
+use crate::support::{Host, MEMORY, Server, pss_bytes};
 
 impl Host {
-    async fn connect(native: &Arc<Native>, serving: &mut JoinSet<()>) -> Self {
-        let (ours, theirs) = rpc::pipe(1 << 16);
-        let native = native.clone();
-        serving.spawn(async move {
-            let served = native.serve(theirs.reader, theirs.writer).await;
-            served.close(Duration::from_secs(1)).await;
-        });
-        let mut host = Self {
-            reader: BufReader::new(ours.reader),
-            writer: ours.writer,
-        };
-        let hello = json!({"protocolVersion": 1, "host": {"name": "wire", "version": "1"}});
-        host.request(1, "initialize", hello).await;
-        host
-    }
-
-    async fn send(&mut self, id: u64, method: &str, params: Value) {
-        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.writer
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .unwrap();
-    }
-
-    async fn next(&mut self) -> Value {
-        let mut line = String::new();
-        assert_ne!(
-            self.reader.read_line(&mut line).await.unwrap(),
-            0,
-            "the server hung up"
-        );
-        serde_json::from_str(&line).unwrap()
-    }
-
-    /// Sends a request and skips to its result.
-    async fn request(&mut self, id: u64, method: &str, params: Value) -> Value {
-        self.send(id, method, params).await;
-        loop {
-            let message = self.next().await;
-            if message["id"] == id && message.get("method").is_none() {
-                assert!(message.get("error").is_none(), "{method}: {message}");
-                return message["result"].clone();
-            }
-        }
-    }
-
     /// Reads to the end of the turn: the numbers of durable events, how many deltas there were, and how often some were
     /// dropped.
     async fn read_turn(&mut self) -> (Vec<u64>, usize, usize) {
         let (mut seqs, mut deltas, mut resyncs) = (Vec::new(), 0, 0);
         let mut line = String::new();
         loop {
-            line.clear();
-            assert_ne!(
-                self.reader.read_line(&mut line).await.unwrap(),
-                0,
-                "the server hung up"
-            );
+            self.line(&mut line).await;
             // Most lines are these; a host that is to keep up with a machine does not take them apart.
             if line.starts_with("{\"jsonrpc\":\"2.0\",\"method\":\"tool/delta\"") {
                 deltas += 1;
@@ -102,21 +37,6 @@ impl Host {
             }
         }
     }
-}
-
-/// Proportional memory of this process, in bytes.
-fn pss_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .unwrap();
-    line.trim()
-        .trim_end_matches("kB")
-        .trim()
-        .parse::<u64>()
-        .unwrap()
-        * 1024
 }
 
 const PIECES: usize = 100_000;
@@ -154,22 +74,11 @@ fn script() -> String {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_never_reads_costs_the_other_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().canonicalize().unwrap();
-    let (home, workspace) = (root.join("home"), root.join("workspace"));
-    fs::create_dir_all(&workspace).unwrap();
-    let env = Env::of([
-        ("HOME", root.as_os_str()),
-        ("LONGSHORE_HOME", home.as_os_str()),
-    ]);
-    let app = App::new(
-        settings(env, &Options::default()).unwrap(),
-        Processes::new(None),
-    );
-    let native = Native::new(app.native_deps(CancellationToken::new()));
-    let mut serving = JoinSet::new();
-    let mut reading = Host::connect(&native, &mut serving).await;
-    let mut still = Host::connect(&native, &mut serving).await;
+    let _gauge = MEMORY.lock().await;
+    let mut server = Server::start();
+    let workspace = server.workspace();
+    let mut reading = server.host().await;
+    let mut still = server.host().await;
 
     let params = json!({"cwd": workspace, "model": "demo", "mode": "yolo", "script": script()});
     let created = reading.request(2, "session/create", params).await;
@@ -214,5 +123,5 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
         fs::read(workspace.join("0.txt")).unwrap().len(),
         PIECES / 2 * 10
     );
-    app.shutdown(Duration::from_secs(5)).await;
+    server.stop().await;
 }
