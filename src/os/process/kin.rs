@@ -124,7 +124,8 @@ fn walk(pid: u32) -> Option<Kin> {
     Some(Kin::Unknown)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use crate::os::process::{Command, Processes, Running, TASK_MARK};
@@ -185,12 +186,8 @@ mod tests {
     async fn a_child_is_known_by_its_connection() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let ours = listener.local_addr().unwrap();
-        let connect = async {
-            let stream = tokio::net::TcpStream::connect(ours).await.unwrap();
-            let (_accepted, theirs) = listener.accept().await.unwrap();
-            (stream, _accepted, theirs)
-        };
-        let (own_end, other_end, theirs) = connect.await;
+        let own_end = tokio::net::TcpStream::connect(ours).await.unwrap();
+        let (other_end, theirs) = listener.accept().await.unwrap();
         // This process is no child of its own.
         assert_eq!(kin_of_tcp(theirs, ours), Kin::Stranger);
         drop((own_end, other_end));
