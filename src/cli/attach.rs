@@ -47,7 +47,7 @@ pub(super) fn run(env: &Env, common: &Common) -> ExitCode {
         .enable_all()
         .build();
     let done = prepared
-        .and_then(|_| runtime)
+        .and(runtime)
         .map_err(|error| format!("the process could not be set up: {error}"))
         .and_then(|runtime| {
             let code = runtime.block_on(attach(env, common, &place, parent));
@@ -174,7 +174,7 @@ async fn carry_there(input: &mut Input, mut daemon: OwnedWriteHalf, said: &RefCe
     }
     if is_broken {
         // Reading finds out whether there is an answer left, and what has become of the daemon.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

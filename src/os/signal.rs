@@ -41,7 +41,7 @@ impl QuietSignal {
     /// No signal is lost when the future is dropped.
     pub async fn recv(&mut self) {
         if self.0.recv().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -174,6 +174,7 @@ impl Address {
 }
 
 /// Makes sure that a directory is this user's and lets nobody else in.
+#[expect(clippy::verbose_bit_mask, reason = "the mask is a set of permissions")]
 fn make_private(dir: &Path) -> Result<(), FsError> {
     let meta = fs::metadata(dir)?;
     if meta.uid() != rustix::process::geteuid().as_raw() {

@@ -109,14 +109,14 @@ impl Sessions {
         }
         match handle.close_if_resting(presence).await {
             Ok(()) => {
-                tracing::info!(session = %id, "unloaded: nothing has happened in it for long")
+                tracing::info!(session = %id, "unloaded: nothing has happened in it for long");
             }
             Err(fault) if fault.kind == ErrorKind::SessionBusy => {
                 let mut loaded = self.deps.loaded.lock();
                 loaded.insert(id.clone(), handle.clone());
             }
             Err(fault) => {
-                tracing::warn!(session = %id, %fault, "a session ended while it was to be unloaded")
+                tracing::warn!(session = %id, %fault, "a session ended while it was to be unloaded");
             }
         }
     }

@@ -22,7 +22,8 @@ impl Token {
     /// Makes one and puts it into a file that only the user reads.
     pub(super) fn make(path: &Path) -> Result<Self, FsError> {
         let ids = RandomIds::default();
-        let text: String = (0..4).map(|_| format!("{:016x}", ids.random())).collect();
+        let [a, b, c, d] = std::array::from_fn(|_| ids.random());
+        let text = format!("{a:016x}{b:016x}{c:016x}{d:016x}");
         fs::remove_file_if_present(path)?;
         fs::write_private(path, text.as_bytes())?;
         Ok(Self(text.into()))
@@ -67,6 +68,7 @@ pub(super) async fn accept(
     token: &Token,
     max_message_bytes: usize,
 ) -> Result<WebSocketStream<TcpStream>, String> {
+    #[expect(clippy::result_large_err, reason = "the library wants it so")]
     let judge = |request: &Request, response: Response| match token.refusal(request) {
         None => Ok(response),
         Some((status, why)) => {
