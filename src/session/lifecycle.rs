@@ -7,7 +7,7 @@ use std::time::Duration;
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::model::ModelInfo;
 use longshore_protocol::value::page::Page;
-use longshore_protocol::value::session::{Session, Status};
+use longshore_protocol::value::session::{OpenAsks, Session, Status};
 use longshore_protocol::value::transcript::Turn;
 
 use super::command::{Parting, SessionHandle, View};
@@ -130,6 +130,26 @@ impl Sessions {
                 gone: Arc::new(loaded.gone),
                 n_tasks: 0,
                 n_notices: 0,
+            })
+        })
+        .await
+    }
+
+    /// The asks that are open in a session that is not loaded: they wait for it to be.
+    ///
+    /// # Errors
+    /// `session_not_found`, storage kinds.
+    pub async fn stored_asks(&self, id: &SessionId) -> Result<OpenAsks, Fault> {
+        let (store, id) = (self.deps.store.clone(), id.clone());
+        blocking::run(move || {
+            let dir = store.find(&id).ok_or_else(|| super::not_found(&id))?;
+            let left = store::load_open(&id, &dir)?.left;
+            if !left.waits_for_person() {
+                return Ok(OpenAsks::default());
+            }
+            Ok(OpenAsks {
+                approvals: left.approvals,
+                questions: left.questions,
             })
         })
         .await

@@ -626,3 +626,72 @@ async fn a_turn_that_cannot_go_on_ends_when_it_is_loaded() {
         (TurnReason::Failed, ErrorKind::ConfigInvalid)
     );
 }
+
+/// A home as it would be found had its server died right after the first line of the journal that says this.
+fn died_after(home: &Home, session: &Session, word: &str) -> Home {
+    let died = home.copy();
+    let path = super::journal::write::path(&died.dir_of(session));
+    let journal = std::fs::read_to_string(&path).unwrap();
+    let at = journal.find(word).unwrap();
+    let end = at + journal[at..].find('\n').unwrap() + 1;
+    std::fs::write(path, &journal[..end]).unwrap();
+    died
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_allowed_and_had_not_begun_is_asked_about_again() {
+    let home = Home::new();
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(ASKS)
+    };
+    let (handle, session) = home.sessions.create(options).await.unwrap();
+    home.asks.will([Reply::option(OptionId::AllowSession)]);
+    run(&handle, "go").await;
+
+    let died = died_after(&home, &session, "\"type\":\"approval_resolved\"");
+    died.asks.will([Reply::option(OptionId::Reject)]);
+    let handle = died.sessions.open(&session.session_id).await.unwrap();
+    let end = within(handle.wait("t1".into())).await.unwrap();
+    assert_eq!(end.reason, TurnReason::Completed);
+    assert_eq!(
+        died.events.only(&["approval/", "tool/"]),
+        [
+            "approval/requested a2",
+            "approval/resolved a2 answered",
+            "tool/completed call_1 error"
+        ]
+    );
+    assert!(!died.ws.join("ran.txt").exists());
+
+    // What had begun is not asked about and not run again: its turn is over.
+    let died = died_after(&home, &session, "\"type\":\"tool_running\"");
+    let handle = died.sessions.open(&session.session_id).await.unwrap();
+    assert_eq!(handle.view().await.unwrap().running, None);
+    assert_eq!(
+        died.events.only(&["approval/", "tool/", "turn/"]),
+        ["tool/completed call_1 error", "turn/ended t1 failed"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_allows_ends_an_ask_of_a_dead_server() {
+    let home = Home::new();
+    let (_, session) = waiting(&home).await;
+    let next = home.copy();
+    next.asks.will([Reply::Never]);
+    let handle = next.sessions.open(&session.session_id).await.unwrap();
+    let view = handle.view().await.unwrap();
+    assert_eq!(view.session.status, Status::Waiting);
+    let mode = SessionPatch {
+        mode: Some(Mode::Yolo),
+        ..SessionPatch::default()
+    };
+    handle.set(mode).await.unwrap();
+    let end = within(handle.wait("t1".into())).await.unwrap();
+    assert_eq!(end.reason, TurnReason::Completed);
+    assert_eq!(
+        next.events.only(&["approval/", "tool/running"]),
+        ["approval/resolved a1 modechanged", "tool/running call_1"]
+    );
+}

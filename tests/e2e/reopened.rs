@@ -261,6 +261,30 @@ fn an_ask_of_a_dead_server_is_answered_out_of_band_refused_and_withdrawn() {
 }
 
 #[test]
+fn an_ask_of_a_session_that_nobody_has_loaded_is_listed_and_answered() {
+    let scratch = Scratch::new();
+    scratch.script(THREE_CALLS);
+    let (session, first) = killed_while_asking(&scratch, "Note it.");
+    let mut server = TestServer::open(&scratch);
+    server.answer_approvals("allow_once");
+    let of = json!({"sessionId": session});
+    let listed = server.request("approval/list", of.clone());
+    assert_eq!(listed["items"], json!([first]));
+    let status = server.request("server/status", json!({}));
+    assert_eq!(status["loadedSessions"], 0, "{status}");
+    let params = json!({"sessionId": session, "approvalId": "a9", "optionId": "reject"});
+    let refused = server.refused("approval/resolve", params);
+    assert_eq!(refused["data"]["kind"], "approval_not_found");
+    let params = json!({"sessionId": session, "approvalId": "a1", "optionId": "allow_once"});
+    server.request("approval/resolve", params);
+    // It is loaded now, and whoever attaches gets the next ask.
+    server.request("session/attach", of.clone());
+    let waited = server.request("turn/wait", json!({"sessionId": session, "turnId": "t1"}));
+    assert_eq!(waited["reason"], "completed");
+    assert_eq!(scratch.read("ran.txt"), "one\ntwo\n");
+}
+
+#[test]
 fn what_ran_when_the_server_died_is_not_run_again_beside_an_open_ask() {
     let scratch = Scratch::new();
     scratch.script(
@@ -471,4 +495,55 @@ on_exhausted: repeat_last
         assert_eq!(task["params"]["task"]["status"], "killed", "{task}");
         assert!(!scratch.file("ran.txt").exists());
     }
+}
+
+#[test]
+fn every_call_of_a_step_that_was_cut_off_has_a_result() {
+    let scratch = Scratch::new();
+    scratch.script(
+        r#"
+turns:
+  - steps:
+      - tool_call: {name: Bash, args: {command: "echo one >> ran.txt", description: "Note one"}}
+      - tool_call: {name: Bash, args: {command: "echo two >> ran.txt; sleep 300", description: "Wait", timeout: 300}}
+      - tool_call: {name: Bash, args: {command: "echo three >> ran.txt", description: "Note three"}}
+  - steps: [{text: "Done."}]
+"#,
+    );
+    let mut server = TestServer::open(&scratch);
+    let session = server.create(&scratch, json!({"mode": "yolo"}));
+    server.turn(&session, "Run all.");
+    server.until("the second command to start", || {
+        scratch.file("ran.txt").exists() && scratch.read("ran.txt").contains("two")
+    });
+    server.event("tool/completed");
+    server.kill();
+
+    let mut server = TestServer::open(&scratch);
+    server.request("session/resume", json!({"sessionId": session}));
+    let turn = server.turn(&session, "Go on.");
+    assert_eq!(server.ended(&turn)["reason"], "completed");
+    assert_eq!(scratch.read("ran.txt"), "one\ntwo\n", "nothing ran twice");
+    let request = last_request(&scratch);
+    let results: Vec<(String, bool, String)> = request
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| {
+            (
+                message["call"].as_str().unwrap().to_owned(),
+                message["is_error"].as_bool().unwrap_or(false),
+                message.to_string(),
+            )
+        })
+        .collect();
+    let calls: Vec<(&str, bool)> = results
+        .iter()
+        .map(|(call, is_error, _)| (call.as_str(), *is_error))
+        .collect();
+    assert_eq!(
+        calls,
+        [("call_1", false), ("call_2", true), ("call_3", true)]
+    );
+    assert!(results[1].2.contains("unknown"), "{:?}", results[1]);
+    assert!(results[2].2.contains("no effect"), "{:?}", results[2]);
 }
