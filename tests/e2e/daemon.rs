@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -230,6 +232,99 @@ fn ten_that_come_at_once_share_one() {
         at.status()["hosts"].as_array().unwrap().len() == 1
     });
     assert_eq!(at.record()["pid"], pids[0]);
+}
+
+/// Everybody who comes while daemons end and begin is answered by one of them.
+#[test]
+fn whoever_comes_as_it_stops_gets_the_next_one() {
+    let at = Daemon::with_script(SAYS_OK);
+    for round in 0..8 {
+        let mut early = at.host();
+        let mut stop = at.command(&["daemon", "stop"]);
+        let mut stop = stop.stdout(Stdio::null()).spawn().unwrap();
+        // Another moment of the end in each round.
+        thread::sleep(Duration::from_millis(round * 5));
+        let mut hosts: Vec<TestServer> = (0..3).map(|_| at.attach()).collect();
+        for host in &mut hosts {
+            let hello = host.initialize(json!({}));
+            assert!(hello["server"]["pid"].is_u64(), "{hello}");
+        }
+        assert!(stop.wait().unwrap().success());
+        assert_eq!(early.exit(DEADLINE).code(), Some(1));
+        early.forget_stderr();
+        for mut host in hosts {
+            // The daemon that answered it may have been the one that was to stop.
+            host.close(DEADLINE);
+            host.forget_stderr();
+        }
+    }
+}
+
+#[test]
+fn connections_have_a_bound() {
+    let at = Daemon::with_script(SAYS_OK);
+    at.host().close(DEADLINE);
+    until("the host to be let go", || {
+        at.status()["hosts"].as_array().unwrap().len() == 1
+    });
+    // What it answers to somebody who has not said who it is.
+    let ask = || {
+        let mut stream = UnixStream::connect(at.socket()).unwrap();
+        stream
+            .write_all(b"{\"id\":1,\"method\":\"ping\"}\n")
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        (stream, serde_json::from_str::<Value>(&line).unwrap())
+    };
+    let mut open: Vec<UnixStream> = Vec::new();
+    let refused = loop {
+        assert!(open.len() < 300, "no bound");
+        let (stream, said) = ask();
+        if said["id"].is_null() {
+            break said;
+        }
+        open.push(stream);
+    };
+    // Some that came before may not be let go yet.
+    assert!((250..=256).contains(&open.len()), "{}", open.len());
+    let data = &refused["error"]["data"];
+    assert_eq!(
+        (&data["kind"], &data["value"]),
+        (&json!("limit_exceeded"), &json!(256))
+    );
+    drop(open);
+    until("room again", || ask().1["id"] == 1);
+}
+
+#[test]
+fn a_stop_takes_no_longer_for_what_does_not_want_to_end() {
+    let stubborn = json!({"tool_call": {"name": "Bash", "args": {
+        "command": "trap '' TERM; echo up; while :; do sleep 0.1; done", "timeout": 300,
+    }}});
+    let script = json!({"turns": [{"steps": [stubborn]}, {"steps": [{"text": "ok"}]}]});
+    let at = Daemon::with_script(&script.to_string());
+    let mut host = at.host();
+    let session = host.create(&at.scratch, json!({"mode": "yolo"}));
+    let turn = host.turn(&session, "Go.");
+    host.event_where("tool/progress", |params| params["text"] == "up\n");
+    let asked = Instant::now();
+    assert_eq!(at.says(&["stop"]).1, Some(0));
+    assert!(
+        asked.elapsed() < Duration::from_secs(7),
+        "{:?}",
+        asked.elapsed()
+    );
+    at.scratch
+        .mark
+        .assert_gone(&[host.pid()], Duration::from_secs(1));
+    // Hosts have seen how it ended.
+    assert_eq!(host.ended(&turn)["reason"], "cancelled");
+    host.exit(DEADLINE);
+    host.forget_stderr();
+    let mut host = at.host();
+    let resumed = host.request("session/resume", json!({"sessionId": session}));
+    assert_eq!(resumed["session"]["status"], "idle");
 }
 
 #[test]

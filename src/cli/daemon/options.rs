@@ -104,6 +104,19 @@ impl DaemonOptions {
         Ok(())
     }
 
+    /// Listens where an earlier daemon did, unless told where.
+    pub(in crate::cli) fn or_where(self, earlier: Option<&str>) -> Self {
+        let earlier = earlier.and_then(|url| address(url).ok());
+        match (self.listen, earlier) {
+            (None, Some(address)) => Self {
+                listen: Some(address),
+                anywhere: !address.ip().is_loopback(),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Refuses an address that other machines reach, unless that is wanted.
     fn check(self) -> Result<(), String> {
         match self.listen {
