@@ -32,6 +32,7 @@ pub mod transcript;
 mod turn_sink;
 mod turns;
 mod undo;
+mod unload;
 pub mod wake;
 
 #[cfg(test)]
@@ -50,6 +51,8 @@ mod tasks_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod turns_tests;
+#[cfg(test)]
+mod unload_tests;
 #[cfg(test)]
 mod wake_tests;
 
