@@ -160,6 +160,11 @@ pub trait HostConn: Send + Sync {
     /// What it can do.
     fn abilities(&self) -> HostAbilities;
 
+    /// Whether it is shown live events at all. Does not change.
+    fn wants_live(&self) -> bool {
+        true
+    }
+
     /// Puts an ask to it. Dropping the future tells the host that the ask is void.
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>>;
 
