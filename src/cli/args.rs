@@ -7,6 +7,8 @@ use lexopt::prelude::{Long, Short, Value};
 use longshore_protocol::id::{SessionId, TurnId};
 use longshore_protocol::value::session::Mode;
 
+use super::daemon::{BegunBy, Daemon, DaemonOptions, StopWhen};
+
 /// `--help`.
 pub(super) const HELP: &str = include_str!("help.txt");
 
@@ -24,6 +26,8 @@ pub(super) enum Command {
     Version,
     Serve,
     Acp,
+    Daemon(Daemon),
+    Attach,
     Run(Run),
     Demo,
     Doctor,
@@ -148,11 +152,13 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut common = Common::default();
     let (mut run, mut list) = (Run::default(), ListSessions::default());
+    let mut daemon = DaemonOptions::default();
     let mut output_file = None;
     let mut words: Vec<String> = Vec::new();
     let (mut help, mut version) = (false, false);
     while let Some(argument) = parser.next()? {
         let is_run = words.first().is_some_and(|word| word == "run");
+        let is_daemon = words.first().is_some_and(|word| word == "daemon");
         let is_sessions = words.first().is_some_and(|word| word == "sessions");
         let is_export = words.first().is_some_and(|word| word == "export");
         match argument {
@@ -199,6 +205,12 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                     }
                 });
             }
+            Long("listen") if is_daemon => daemon.listen_at(&text(parser.value()?)?)?,
+            Long("listen-anywhere") if is_daemon => daemon.anywhere = true,
+            Long("when-quiet") if is_daemon => daemon.stop = StopWhen::Quiet,
+            Long("begun-by") if is_daemon => {
+                daemon.begun_by = BegunBy::parse(&text(parser.value()?)?)?;
+            }
             Long("cwd") if is_run => run.cwd = Some(parser.value()?.into()),
             Long("continue") if is_run => run.of = Of::Newest,
             Long("session") if is_run => run.of = Of::Session(text(parser.value()?)?.into()),
@@ -222,6 +234,7 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
     }
     let stated = Stated {
         run,
+        daemon,
         list,
         output_file,
     };
@@ -232,6 +245,7 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
 /// Options that belong to one command.
 struct Stated {
     run: Run,
+    daemon: DaemonOptions,
     list: ListSessions,
     output_file: Option<PathBuf>,
 }
@@ -244,6 +258,7 @@ fn command(
 ) -> Result<Command, lexopt::Error> {
     let Stated {
         mut run,
+        daemon,
         list,
         output_file,
     } = stated;
@@ -257,6 +272,8 @@ fn command(
     let command = match words.next().as_deref() {
         None | Some("serve") => Command::Serve,
         Some("acp") => Command::Acp,
+        Some("daemon") => Command::Daemon(Daemon::parse(words.next().as_deref(), daemon)?),
+        Some("attach") => Command::Attach,
         Some("demo") => Command::Demo,
         Some("doctor") => Command::Doctor,
         Some("help") => Command::Help,
@@ -400,6 +417,12 @@ mod tests {
         ] {
             assert_eq!(parsed(line).unwrap().command, Command::Cron(what));
         }
+        assert_eq!(parsed(&["attach"]).unwrap().command, Command::Attach);
+        let stop = Command::Daemon(Daemon::Stop(StopWhen::Quiet));
+        assert_eq!(
+            parsed(&["daemon", "stop", "--when-quiet"]).unwrap().command,
+            stop
+        );
         assert_eq!(parsed(&["demo", "--help"]).unwrap().command, Command::Help);
         let run = parsed(&[
             "run", "fix it", "--output", "json", "--mode", "yolo", "--model", "m",
@@ -508,6 +531,13 @@ mod tests {
             (&["serve", "--output", "json"], "--output"),
             (&["run", "--mode", "wild"], "wild"),
             (&["schema", "moon"], "moon"),
+            (&["daemon", "moon"], "moon"),
+            (&["daemon", "--listen", "moon"], "moon"),
+            (
+                &["daemon", "--listen", "ws://0.0.0.0:1"],
+                "--listen-anywhere",
+            ),
+            (&["attach", "--when-quiet"], "--when-quiet"),
             (&["cron", "moon"], "moon"),
             (&["sessions", "moon", "s1"], "moon"),
             (&["sessions", "show"], "a session"),

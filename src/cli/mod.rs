@@ -3,7 +3,9 @@
 
 mod acp;
 mod args;
+mod attach;
 mod cron;
+mod daemon;
 mod demo;
 mod doctor;
 mod driver;
@@ -12,6 +14,7 @@ mod headless;
 mod logging;
 mod offline;
 mod person;
+mod record;
 mod run;
 mod schema;
 mod serve;
@@ -54,6 +57,8 @@ pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Schema { of } => schema::run(of),
         Command::Serve => serve::run(env, &common),
         Command::Acp => acp::run(env, &common),
+        Command::Daemon(what) => daemon::run(env, &common, what),
+        Command::Attach => attach::run(&env, &common),
         Command::Run(options) => run::run(env, &common, options),
         Command::Demo => demo::run(env, &common),
         Command::Doctor => doctor::run(env, &common),

@@ -19,6 +19,7 @@ mod reverse;
 mod fakes;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -35,7 +36,7 @@ use self::reverse::{Asked, Asks};
 use crate::kernel::ask::{Ask, AskAnswer, AskId, AskOutcome};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
-use crate::kernel::port::{Ability, AskHost, AskKind, HostConn, Publish};
+use crate::kernel::port::{Ability, AskHost, AskKind, HostConn, Presence, Publish};
 use crate::kernel::time::Timestamp;
 
 /// Tells the wall time, for the few events that are the hub's own.
@@ -296,6 +297,18 @@ impl Publish for Hub {
             }
             last.queue.push_event(event);
         }
+    }
+}
+
+impl Presence for Hub {
+    fn is_watched(&self, session: &SessionId) -> bool {
+        self.n_attached(session) > 0
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
     }
 }
 

@@ -287,6 +287,18 @@ impl Actor {
                 answer(reply, cleared);
             }
             Command::Close { parting, reply } => self.begin_close(parting, reply),
+            Command::Rests { presence, reply } => {
+                let last_seq = self.rests(&*presence).then(|| self.journal.last().0);
+                answer(reply, Ok(last_seq));
+            }
+            Command::CloseIfResting { presence, reply } => {
+                if self.rests(&*presence) {
+                    self.begin_close(Parting::End, reply);
+                } else {
+                    let message = "something happens in the session, or somebody watches it";
+                    answer(reply, Err(Fault::new(ErrorKind::SessionBusy, message)));
+                }
+            }
             Command::Done(done) => self.done(*done).await,
         }
     }

@@ -23,6 +23,7 @@ use super::undo::Undone;
 use super::wake::WakeDoor;
 use crate::background::Tasks;
 use crate::kernel::fault::Fault;
+use crate::kernel::port::Presence;
 
 /// What a session's task takes, one at a time.
 #[derive(Debug)]
@@ -66,6 +67,16 @@ pub(super) enum Command {
     Clear { reply: Reply<Session> },
     /// End what runs and unload.
     Close { parting: Parting, reply: Reply<()> },
+    /// The last event, where nothing happens and nobody watches.
+    Rests {
+        presence: Arc<dyn Presence>,
+        reply: Reply<Option<u64>>,
+    },
+    /// The same as a close, where that is so.
+    CloseIfResting {
+        presence: Arc<dyn Presence>,
+        reply: Reply<()>,
+    },
     /// Run a command of the user's own, and answer when it has ended.
     Shell {
         run: ShellRun,

@@ -35,6 +35,7 @@ pub mod transcript;
 mod turn_sink;
 mod turns;
 mod undo;
+mod unload;
 pub mod wake;
 
 #[cfg(test)]
@@ -53,6 +54,8 @@ mod tasks_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod turns_tests;
+#[cfg(test)]
+mod unload_tests;
 #[cfg(test)]
 mod wake_tests;
 

@@ -11,6 +11,7 @@ use longshore_protocol::value::turn::{StartState, TurnReason, WhenBusy, WhenIdle
 use super::testing::{Home, input, run, start, within};
 use crate::agent::testing::{Reply, valid_for_provider};
 use crate::config::values::{Broken, Config, LimitsConfig};
+use crate::kernel::port::Ability;
 use crate::os::clock::Clock;
 use crate::session::{CreateOptions, store};
 
@@ -694,4 +695,27 @@ async fn a_mode_that_allows_ends_an_ask_of_a_dead_server() {
         next.events.only(&["approval/", "tool/running"]),
         ["approval/resolved a1 modechanged", "tool/running call_1"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_taken_in_is_kept_before_anybody_is_told() {
+    let home = Home::new();
+    let (handle, session) = home.create(HANGS_FIRST).await;
+    start(&handle, "go", WhenBusy::Reject).await;
+    home.events.until("message/delta i1 Hel").await;
+    let queued = handle.start(input("b"), WhenBusy::Queue).await.unwrap();
+    // Its event waits for the reply, which is not out.
+    let died = home.copy();
+    drop(queued);
+    // It begins once a host is there.
+    let again = died.again();
+    *again.asks.ability.lock().unwrap() = Ability::Nobody;
+    let handle = again.sessions.open(&session.session_id).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let view = handle.view().await.unwrap();
+    assert_eq!((view.queued.len(), view.running), (1, None));
+    assert!(again.events.only(&["turn/started"]).is_empty());
+    *again.asks.ability.lock().unwrap() = Ability::Able;
+    handle.door().look();
+    again.events.until("turn/started t2").await;
 }

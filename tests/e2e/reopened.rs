@@ -547,3 +547,28 @@ turns:
     assert!(results[1].2.contains("unknown"), "{:?}", results[1]);
     assert!(results[2].2.contains("no effect"), "{:?}", results[2]);
 }
+
+#[test]
+fn a_client_of_the_other_protocol_gets_the_ask_too() {
+    let scratch = Scratch::new();
+    scratch.script(THREE_CALLS);
+    let (session, _) = killed_while_asking(&scratch, "Note it.");
+    let mut command = scratch.longshore();
+    command.arg("acp");
+    let mut client = TestServer::spawn(&scratch, command);
+    client.answer(|method, params| {
+        assert_eq!(method, "session/request_permission", "{params}");
+        Answer::Result(json!({"outcome": {"outcome": "selected", "optionId": "approve_once"}}))
+    });
+    let hello = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    client.request("initialize", hello);
+    let load = json!({"sessionId": session, "cwd": scratch.repository(), "mcpServers": []});
+    client.request("session/load", load);
+    client.until("both commands to run", || {
+        scratch.file("ran.txt").exists() && scratch.read("ran.txt") == "one\ntwo\n"
+    });
+    let prompt = json!([{"type": "text", "text": "Still there?"}]);
+    let params = json!({"sessionId": session, "prompt": prompt});
+    let answered = client.request("session/prompt", params);
+    assert_eq!(answered["stopReason"], "end_turn");
+}

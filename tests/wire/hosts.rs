@@ -43,7 +43,7 @@ const PIECES: usize = 100_000;
 
 /// A short turn, then two calls whose argument pieces come by turns, so that neighbours cannot be put together. Pauses
 /// let a host that reads keep up.
-fn script() -> String {
+fn script(n_pieces: usize) -> String {
     let delta = |call: usize, head: Value, arguments: &str| {
         let mut delta = json!({"index": call, "function": {"arguments": arguments}});
         if let (Some(delta), Some(head)) = (delta.as_object_mut(), head.as_object()) {
@@ -61,7 +61,7 @@ fn script() -> String {
         first["raw_delta"]["tool_calls"][0]["function"] = json!({"name": "Write", "arguments": format!("{{\"path\":\"{call}.txt\",\"content\":\"")});
         steps.push(first);
     }
-    for piece in 0..PIECES {
+    for piece in 0..n_pieces {
         steps.push(delta(piece % 2, json!({}), "0123456789"));
         if piece % 500 == 0 {
             steps.push(json!({"delay_ms": 4}));
@@ -80,7 +80,8 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
     let mut reading = server.host().await;
     let mut still = server.host().await;
 
-    let params = json!({"cwd": workspace, "model": "demo", "mode": "yolo", "script": script()});
+    let params =
+        json!({"cwd": workspace, "model": "demo", "mode": "yolo", "script": script(PIECES)});
     let created = reading.request(2, "session/create", params).await;
     let session = created["session"]["sessionId"].clone();
     still
@@ -123,5 +124,40 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
         fs::read(workspace.join("0.txt")).unwrap().len(),
         PIECES / 2 * 10
     );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn live_events_do_not_wait_for_a_host_that_wants_none() {
+    let mut server = Server::start();
+    let mut reading = server.host().await;
+    let mut quiet = server.able(json!({"liveEvents": false})).await;
+    // More pieces than a queue takes; the quiet host reads nothing meanwhile.
+    let params = json!({"cwd": server.workspace(), "model": "demo", "mode": "yolo", "script": script(10_000)});
+    let created = reading.request(2, "session/create", params).await;
+    let session = created["session"]["sessionId"].clone();
+    let attach = json!({"sessionId": session, "afterSeq": 0});
+    quiet.request(2, "session/attach", attach).await;
+    let mut seqs = Vec::new();
+    for id in [3, 4] {
+        let params = json!({"sessionId": session, "input": "Go."});
+        reading.send(id, "turn/start", params).await;
+        seqs.extend(reading.read_turn().await.0);
+    }
+    let status = reading.request(5, "server/status", json!({})).await;
+    let hosts = status["hosts"].as_array().unwrap();
+    let waiting: u64 = hosts
+        .iter()
+        .map(|host| host["queuedMessages"].as_u64().unwrap())
+        .sum();
+    assert!(waiting <= seqs.len() as u64, "{status}");
+    let mut line = String::new();
+    let mut got = Vec::new();
+    while got.len() < seqs.len() {
+        quiet.line(&mut line).await;
+        let message: Value = serde_json::from_str(&line).unwrap();
+        got.push(message["params"]["seq"].as_u64());
+    }
+    assert_eq!(got, seqs.into_iter().map(Some).collect::<Vec<_>>());
     server.stop().await;
 }

@@ -59,8 +59,9 @@ pub(in crate::face::native) async fn resume(
     params: ResumeParams,
 ) -> Result<ResumeResult, Fault> {
     let id = params.session_id;
-    let handle = cx.deps().sessions.open(&id).await?;
+    // Watched first: a session with a watcher is not unloaded.
     let attaching = cx.attach(&id)?;
+    let handle = cx.deps().sessions.open(&id).await?;
     let View {
         session, last_seq, ..
     } = handle.view().await?;
@@ -93,9 +94,10 @@ pub(in crate::face::native) async fn attach(
     params: AttachParams,
 ) -> Result<AttachResult, Fault> {
     let id = params.session_id;
-    let handle = cx.deps().sessions.open(&id).await?;
-    // Attached before the look at the session: what happens in between is in the journal, and is sent after the reply.
+    // Attached before the look at the session: what happens in between is in the journal, and is sent after the reply. And
+    // a session with a watcher is not unloaded.
     let attaching = cx.attach(&id)?;
+    let handle = cx.deps().sessions.open(&id).await?;
     let view = handle.view().await?;
     let last_seq = view.last_seq;
     let wanted = params.after_seq.map(u64::try_from);

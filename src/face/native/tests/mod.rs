@@ -86,6 +86,7 @@ impl Server {
             loaded: Loads::default(),
         });
         let native = Native::new(NativeDeps {
+            on_shutdown: OnShutdown::Server,
             sessions,
             hub,
             log: store,
