@@ -218,9 +218,10 @@ async fn archive(app: &App, ids: Vec<SessionId>, archived: bool) -> Result<Strin
 
 async fn delete(app: &App, ids: Vec<SessionId>) -> Result<String, Fault> {
     each(ids, "Deleted", async |id| {
-        match app.sessions.delete(id).await? {
-            true => Ok(()),
-            false => Err(not_found(id)),
+        if app.sessions.delete(id).await? {
+            Ok(())
+        } else {
+            Err(not_found(id))
         }
     })
     .await

@@ -151,14 +151,14 @@ fn a_fork_has_the_turns_up_to_the_one_that_is_named() {
 fn a_fork_of_a_running_session_ends_with_the_last_turn_that_has_ended() {
     let scratch = Scratch::new();
     scratch.script(
-        r#"
+        r"
 turns:
   - choose:
       - when: {last_user: Two}
         steps: [{tool_call: {name: Bash, args: {command: sleep 100}}}]
       - steps: [{text: ok}]
 on_exhausted: loop
-"#,
+",
     );
     let mut server = TestServer::open(&scratch);
     server.answer_approvals("allow_once");
