@@ -339,6 +339,7 @@ fn a_kill_leaves_no_half_of_a_fork() {
         assert_eq!(transcript(&mut server, id).len(), 20);
         if id != session {
             n_made += 1;
+            server.request("session/resume", json!({"sessionId": id}));
             assert_eq!(say(&mut server, id, "on"), "t21");
         }
     }
