@@ -1,5 +1,6 @@
 //! An agent from its journal: the same history, item by item, as the live one had.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use longshore_protocol::id::{ApprovalId, QuestionId, SessionId, ToolCallId, TurnId};
@@ -24,6 +25,8 @@ const LOST: &str = "[The user's words at this place were lost by damage to the s
 /// Takes in the lines of a journal in order and becomes an agent.
 pub struct Restore {
     agent: Agent,
+    /// Every call so far.
+    calls: HashSet<ToolCallId>,
     step: Option<OpenStep>,
     turn: Option<TurnId>,
     queued: Vec<TurnId>,
@@ -64,6 +67,7 @@ impl Restore {
     pub fn new(session: SessionId) -> Self {
         Self {
             agent: Agent::new(session),
+            calls: HashSet::new(),
             step: None,
             turn: None,
             queued: Vec::new(),
@@ -173,7 +177,9 @@ impl Restore {
                 call, name, origin, ..
             } => {
                 self.agent.ids.seen(call.as_str());
-                if let Some(step) = &mut self.step {
+                // Damage can give a call the id of another; no provider takes two of one id.
+                let is_new = self.calls.insert(call.clone());
+                if let Some(step) = self.step.as_mut().filter(|_| is_new) {
                     step.calls.push(ModelCall {
                         id: call.clone(),
                         provider_id: origin.provider_id.clone(),

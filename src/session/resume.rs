@@ -14,8 +14,8 @@ use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::{Deps, tasks_dir};
 use super::index::Use;
-use super::journal::storage_fault;
-use super::journal::write::{self, Journal};
+use super::journal::mend;
+use super::journal::write::Journal;
 use super::store::{self, Loaded};
 use crate::agent::state::{Open, UNKNOWN};
 use crate::background::spare_supervised;
@@ -23,8 +23,6 @@ use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
 use crate::kernel::message::Part;
-use crate::kernel::port::EventSink;
-use crate::store::append_log::AppendLog;
 
 /// Bad lines of a journal that are told one by one.
 const MAX_TOLD: usize = 20;
@@ -33,9 +31,9 @@ impl Deps {
     /// Loads a session. Blocking.
     pub(super) fn resume(self: &Arc<Self>, id: &SessionId) -> Result<SessionHandle, Fault> {
         let dir = self.store.find(id).ok_or_else(|| super::not_found(id))?;
-        let lock = store::lock(&dir, self.clock.now())?;
-        let opened =
-            AppendLog::open(&write::path(&dir)).map_err(|error| storage_fault(error, &dir))?;
+        let now = self.clock.now();
+        let lock = store::lock(&dir, now)?;
+        let (log, mended) = mend::open(&dir, self.store.disk(), now)?;
         let loaded = store::load(id, &dir)?;
         let Loaded {
             session,
@@ -47,23 +45,27 @@ impl Deps {
             next_turn,
             tasks,
             mut jobs,
-            damage,
+            mut damage,
+            warnings,
+            marks,
         } = loaded;
-        let journal = Arc::new(self.journal(id, &dir, opened.log, last));
-        let torn = opened.torn.map(|torn| {
-            Warning::new(
-                "journal",
-                format!(
-                    "the last line was torn by a crash; its {} bytes were cut off",
-                    torn.n_bytes
-                ),
-            )
-        });
-        for warning in &damage {
-            tracing::warn!(session = %id, ?warning, "journal damage");
+        if !session.ephemeral {
+            // From here on its facts may change without a note.
+            self.store.index.note(&session, Use::Open, &[]);
         }
-        for warning in torn.into_iter().chain(damage.into_iter().take(MAX_TOLD)) {
-            journal.durable(&AgentId::main(), DomainEvent::Warning { warning })?;
+        let opening = self.opening(id, &dir, &lock)?;
+        let journal = Arc::new(Journal::go_on(opening, log, last, marks));
+        for place in &damage {
+            tracing::warn!(session = %id, place = place.message, "journal damage");
+        }
+        // The others are told of with the next load.
+        damage.truncate(MAX_TOLD);
+        mend::keep(&dir, now, &damage);
+        let damage = damage
+            .into_iter()
+            .map(|place| Warning::new("journal", place.message));
+        for warning in mended.into_iter().chain(damage).chain(warnings) {
+            journal.end(&AgentId::main(), DomainEvent::Warning { warning })?;
         }
         self.end_strays(id, &dir);
         close_open(&journal, &open)?;
@@ -78,9 +80,6 @@ impl Deps {
         if let Some(turn) = &open.turn {
             tracing::info!(session = %id, %turn, "a turn that the last process left open was closed");
             agent.interrupted = false;
-        }
-        if !session.ephemeral {
-            self.store.index.note(&session, Use::Open, &[]);
         }
         Ok(Actor::begin(
             self,
@@ -127,7 +126,7 @@ fn close_open(journal: &Journal, open: &Open) -> Result<(), Fault> {
             usage: Usage::default(),
             duration_ms: 0,
         };
-        journal.durable(&AgentId::main(), event)?;
+        journal.end(&AgentId::main(), event)?;
     }
     Ok(())
 }
@@ -143,24 +142,24 @@ pub(super) fn close_step(journal: &Journal, open: &Open) -> Result<(), Fault> {
             option: None,
             feedback: None,
         };
-        journal.durable(&main, resolved)?;
+        journal.end(&main, resolved)?;
     }
     for question in &open.questions {
         let resolved = DomainEvent::QuestionResolved {
             question: question.clone(),
             outcome: AskResolution::Withdrawn,
         };
-        journal.durable(&main, resolved)?;
+        journal.end(&main, resolved)?;
     }
     let Some(turn) = &open.turn else {
         return Ok(());
     };
     for call in &open.calls {
-        journal.durable(&main, unknown(turn, call.clone()))?;
+        journal.end(&main, unknown(turn, call.clone()))?;
     }
     if let Some(step) = open.step {
         let finish = FinishReason::Interrupted;
-        journal.durable(
+        journal.end(
             &main,
             DomainEvent::StepInterrupted {
                 turn: turn.clone(),

@@ -6,6 +6,7 @@
 )]
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use longshore_protocol::value::content::ContentPart;
@@ -31,6 +32,7 @@ use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
 use crate::os::clock::FakeClock;
 use crate::os::env::Env;
+use crate::os::fs::{Disk, RealDisk};
 use crate::os::ids::SeededIds;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
@@ -61,7 +63,14 @@ impl Home {
     pub(crate) fn with(config: Config) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("ws")).unwrap();
-        Self::on(dir, config, 1, Detached::Wait)
+        Self::on(dir, config, Detached::Wait, Arc::new(RealDisk))
+    }
+
+    /// A home whose journals, blobs and caches are on a given disk.
+    pub(crate) fn on_disk(disk: Arc<dyn Disk>) -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        Self::on(dir, Config::default(), Detached::Wait, disk)
     }
 
     /// Another server on the same home.
@@ -71,12 +80,14 @@ impl Home {
 
     /// Another server on the same home, configured in some way.
     pub(crate) fn again_with(&self, config: Config) -> Self {
-        Self::on(self.dir.clone(), config, 2, Detached::Wait)
+        let disk = Arc::new(RealDisk);
+        Self::on(self.dir.clone(), config, Detached::Wait, disk)
     }
 
     /// Another server on the same home, which runs turns while no host is attached.
     pub(crate) fn again_detached(&self, config: Config) -> Self {
-        Self::on(self.dir.clone(), config, 2, Detached::Run)
+        let disk = Arc::new(RealDisk);
+        Self::on(self.dir.clone(), config, Detached::Run, disk)
     }
 
     /// Where longshore's files are.
@@ -111,7 +122,9 @@ impl Home {
         );
     }
 
-    fn on(dir: Arc<TempDir>, config: Config, seed: u64, detached: Detached) -> Self {
+    fn on(dir: Arc<TempDir>, config: Config, detached: Detached, disk: Arc<dyn Disk>) -> Self {
+        // Sessions of tests that run side by side must not end one another's commands, which bear their ids.
+        static SEED: AtomicU64 = AtomicU64::new(1);
         let real = dir.path().canonicalize().unwrap();
         let (events, asks) = (
             Arc::new(Published::default()),
@@ -133,14 +146,14 @@ impl Home {
         let tasks = TaskTracker::new();
         let sessions = Sessions::new(Deps {
             models: Arc::new(Registry::new(&config, http, scripts)),
-            store: Arc::new(Store::new(&home)),
+            store: Arc::new(Store::on(&home, disk)),
             home: home.clone(),
             publish: events.clone(),
             run_detached: detached == Detached::Run,
             asks: asks.clone(),
             host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),
-            ids: Arc::new(SeededIds::new(seed)),
+            ids: Arc::new(SeededIds::new(SEED.fetch_add(1, Ordering::Relaxed))),
             shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
             task_slots: TaskSlots::new(64),
             supervisor: None,

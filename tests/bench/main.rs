@@ -14,10 +14,12 @@
 mod cron;
 mod figures;
 mod files;
+mod journal;
 mod mock;
 mod rows;
 mod search;
 mod server;
+mod sessions;
 mod shell;
 mod table;
 
@@ -47,6 +49,8 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    journal::measure(size, &mut table);
+    sessions::measure(size, &mut table);
     cron::measure(size, &mut table);
     search::measure(size, &mut table);
     files::measure(size, &mut table);

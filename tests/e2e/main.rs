@@ -16,6 +16,7 @@ mod support;
 
 mod acp_clients;
 mod contract;
+mod crash;
 mod cron;
 mod files;
 mod files_safe;
