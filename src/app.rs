@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::background::TaskSlots;
 use crate::config::secret::SecretText;
-use crate::config::values::Config;
+use crate::config::values::{Config, HeadlessMode};
 use crate::config::{self, Assignment, LoadInput, UserFile};
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
@@ -32,7 +32,7 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::provider::scripted::TraceSink;
 use crate::session::Sessions;
-use crate::session::deps::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, OwnTurns, Running};
 use crate::session::store::Store;
 use crate::store::cleanup::Cleanup;
 use crate::tool::file::{FileLocks, SearchPool};
@@ -49,6 +49,8 @@ pub struct Options {
     pub assignments: Vec<String>,
     /// The model to use.
     pub model: Option<String>,
+    /// For one run to completion instead of a server.
+    pub is_headless: bool,
 }
 
 /// Why nothing could be put together.
@@ -70,6 +72,8 @@ pub struct Settings {
     pub config: Arc<Config>,
     /// The environment.
     pub env: Arc<Env>,
+    /// When sessions begin turns that no host asked for.
+    pub own_turns: OwnTurns,
 }
 
 /// Everything, put together.
@@ -121,15 +125,24 @@ pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
         variables,
         assignments,
         model: options.model.clone(),
+        is_headless: options.is_headless,
         home: env.home_dir(),
         read_secret: &read_secret,
     };
     let mut config = config::load(input);
     config.file = file;
+    let own_turns = match (options.is_headless, config.task.headless.mode) {
+        (true, HeadlessMode::Steer) => OwnTurns::Always,
+        (true, HeadlessMode::Drain | HeadlessMode::Exit) => OwnTurns::Never,
+        // A server that a host spawned does nothing of its own once nobody watches.
+        (false, _) if config.session.run_detached.unwrap_or(false) => OwnTurns::Always,
+        (false, _) => OwnTurns::WhileAttended,
+    };
     Ok(Settings {
         home,
         config: Arc::new(config),
         env: Arc::new(env),
+        own_turns,
     })
 }
 
@@ -155,7 +168,12 @@ fn user_file(path: PathBuf, named: bool) -> Option<UserFile> {
 impl App {
     /// Puts everything together. Opens no socket and reads no session.
     pub fn new(settings: Settings, processes: Processes) -> Self {
-        let Settings { home, config, env } = &settings;
+        let Settings {
+            home,
+            config,
+            env,
+            own_turns,
+        } = &settings;
         let clock: Arc<dyn Clock> = match &config.clock_file {
             Some(path) => Arc::new(FileClock::new(path.clone())),
             None => SystemClock::shared(),
@@ -181,8 +199,7 @@ impl App {
             models,
             store: store.clone(),
             publish: hub.clone(),
-            // A server that a host spawned does nothing of its own once nobody watches.
-            run_detached: config.session.run_detached.unwrap_or(false),
+            own_turns: *own_turns,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),
@@ -216,10 +233,13 @@ impl App {
 
     /// Removes what earlier processes left behind, beside everything else. Called once, at the start.
     pub fn tidy(&self) {
-        let (cleanup, leftovers) = (self.cleanup.clone(), self.store.ephemeral_dir());
+        let cleanup = self.cleanup.clone();
+        let leftovers = [self.store.ephemeral_dir(), self.store.aside_dir()];
         self.tasks.spawn_blocking(move || {
             sweep(&cleanup);
-            remove_ephemeral(&leftovers);
+            for dir in &leftovers {
+                remove_leftovers(dir);
+            }
         });
     }
 
@@ -277,13 +297,13 @@ fn sweep(cleanup: &Cleanup) {
     }
 }
 
-/// Sessions that were not to be kept, and whose process ended without removing them.
-fn remove_ephemeral(dir: &Path) {
+/// Sessions that were not to be kept or were not whole, and whose process ended without removing them.
+fn remove_leftovers(dir: &Path) {
     for entry in fs::list_dir(dir).unwrap_or_default() {
         let lock = entry.path.join("lock");
         let in_use = FileLock::holder(&lock).is_ok_and(|holder| holder.is_some());
         if !in_use && let Err(error) = fs::remove_tree(&entry.path) {
-            tracing::warn!(%error, "the leavings of an ephemeral session could not be removed");
+            tracing::warn!(%error, "the leavings of a session could not be removed");
         }
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use longshore_protocol::id::{ApprovalId, QuestionId, SessionId, ToolCallId, TurnId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::turn::{FinishReason, Origin, TurnReason};
 
 use super::Agent;
 use super::context::input::convert;
 use super::context::render::estimate;
+use super::context::{Context, Mark};
 use super::turn::message_origin;
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::message::{Message, MessageOrigin, ModelCall, Part, Thinking};
@@ -27,6 +29,8 @@ pub struct Restore {
     agent: Agent,
     /// Every call so far.
     calls: HashSet<ToolCallId>,
+    /// Where each turn of the conversation began.
+    begins: Vec<Begin>,
     step: Option<OpenStep>,
     turn: Option<TurnId>,
     queued: Vec<TurnId>,
@@ -52,6 +56,17 @@ pub struct Open {
     pub questions: Vec<QuestionId>,
 }
 
+/// How everything that an undo takes back was before a turn.
+struct Begin {
+    turn: TurnId,
+    is_from_host: bool,
+    context: Mark,
+    todos: Arc<[Todo]>,
+    interrupted: bool,
+    /// What the model was told from here until the next turn.
+    told: Vec<WakeKey>,
+}
+
 struct OpenStep {
     number: u32,
     /// Tokens in the context once its answer stands there.
@@ -68,6 +83,7 @@ impl Restore {
         Self {
             agent: Agent::new(session),
             calls: HashSet::new(),
+            begins: Vec::new(),
             step: None,
             turn: None,
             queued: Vec::new(),
@@ -117,6 +133,7 @@ impl Restore {
             } => {
                 // A turn before it may have no end here: a full disk did not take it.
                 self.close_step(None);
+                self.begin(turn, origin.is_from_host());
                 self.queued.retain(|queued| queued != turn);
                 self.turn = Some(turn.clone());
                 self.agent.interrupted = false;
@@ -136,11 +153,14 @@ impl Restore {
                     self.agent.interrupted = *reason == TurnReason::Cancelled;
                 }
             }
+            DomainEvent::TurnsUndone { turns } => self.undo(turns),
+            DomainEvent::SessionCleared => self.clear(),
             DomainEvent::StepStarted { turn, step } => {
                 self.close_step(None);
                 if self.turn.as_ref() != Some(turn) {
                     // The line that began the turn could not be read; an answer to nothing is no valid history.
                     self.turn = Some(turn.clone());
+                    self.begin(turn, true);
                     self.agent
                         .context
                         .push(Message::user(LOST, MessageOrigin::User));
@@ -198,7 +218,7 @@ impl Restore {
                 told,
                 ..
             } => {
-                self.agent.told.extend(told.iter().cloned());
+                self.told(told);
                 if let Some(step) = &mut self.step {
                     step.result(call, output.clone(), *is_error, note.clone());
                 }
@@ -223,6 +243,7 @@ impl Restore {
             | DomainEvent::SessionStatus { .. }
             | DomainEvent::SessionUsage { .. }
             | DomainEvent::SessionClosed
+            | DomainEvent::SessionDeleted
             | DomainEvent::StepRetrying { .. }
             | DomainEvent::MessageDelta { .. }
             | DomainEvent::ThinkingDelta { .. }
@@ -240,6 +261,30 @@ impl Restore {
             | DomainEvent::CronMissed { .. }
             | DomainEvent::Warning { .. } => {}
         }
+    }
+
+    /// The turns that an undo of so many of the user's turns takes back, oldest first: those, and all after the first of
+    /// them. Fewer turns than that are an error, which says how many there are.
+    pub fn last_turns(&self, n: usize) -> Result<Vec<TurnId>, usize> {
+        let mut of_user = self
+            .begins
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, begin)| begin.is_from_host);
+        match n.checked_sub(1).and_then(|n| of_user.nth(n)) {
+            Some((first, _)) => Ok(self.begins[first..]
+                .iter()
+                .map(|begin| begin.turn.clone())
+                .collect()),
+            None => Err(self.undoable()),
+        }
+    }
+
+    /// How many of the user's turns can be taken back.
+    pub fn undoable(&self) -> usize {
+        let of_user = self.begins.iter().filter(|begin| begin.is_from_host);
+        of_user.count()
     }
 
     /// What is still open: closing it is the session's matter.
@@ -261,8 +306,56 @@ impl Restore {
         (self.agent, self.model_state)
     }
 
+    fn begin(&mut self, turn: &TurnId, is_from_host: bool) {
+        self.begins.push(Begin {
+            turn: turn.clone(),
+            is_from_host,
+            context: self.agent.context.mark(),
+            todos: self.agent.todos.clone(),
+            interrupted: self.agent.interrupted,
+            told: Vec::new(),
+        });
+    }
+
+    /// Takes back everything from the first of these turns on, as far as an undo does.
+    fn undo(&mut self, turns: &[TurnId]) {
+        let Some(first) = self
+            .begins
+            .iter()
+            .position(|begin| turns.contains(&begin.turn))
+        else {
+            return;
+        };
+        (self.step, self.turn) = (None, None);
+        let undone = self.begins.drain(first..).collect::<Vec<_>>();
+        for key in undone.iter().flat_map(|begin| &begin.told) {
+            self.agent.told.remove(key);
+        }
+        if let Some(begin) = undone.into_iter().next() {
+            self.agent.context.rewind(begin.context);
+            self.agent.todos = begin.todos;
+            self.agent.interrupted = begin.interrupted;
+        }
+    }
+
+    /// Begins the conversation anew. What the model was told outside of it is not told again.
+    fn clear(&mut self) {
+        (self.step, self.turn) = (None, None);
+        self.begins.clear();
+        self.agent.context = Context::default();
+        self.agent.todos = Arc::from([]);
+        self.agent.interrupted = false;
+    }
+
+    fn told(&mut self, keys: &[WakeKey]) {
+        self.agent.told.extend(keys.iter().cloned());
+        if let Some(begin) = self.begins.last_mut() {
+            begin.told.extend(keys.iter().cloned());
+        }
+    }
+
     fn input(&mut self, origin: Origin, input: &[ContentPart], wakes: &[WakeKey]) {
-        self.agent.told.extend(wakes.iter().cloned());
+        self.told(wakes);
         // Its images were made fit before it was recorded.
         self.agent.context.push(Message::User {
             parts: convert(input),

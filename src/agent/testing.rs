@@ -575,6 +575,12 @@ pub(crate) fn event_line(event: &DomainEvent) -> String {
         DomainEvent::SessionCreated { .. } => "session/created".into(),
         DomainEvent::SessionUpdated { .. } => "session/updated".into(),
         DomainEvent::SessionClosed => "session/closed".into(),
+        DomainEvent::SessionDeleted => "session/deleted".into(),
+        DomainEvent::SessionCleared => "session/cleared".into(),
+        DomainEvent::TurnsUndone { turns } => {
+            let turns: Vec<&str> = turns.iter().map(TurnId::as_str).collect();
+            format!("turn/undone {}", turns.join(" "))
+        }
         DomainEvent::ShellStarted { command_id, .. } => format!("shell/started {command_id}"),
         DomainEvent::ShellOutput {
             command_id, text, ..

@@ -94,6 +94,7 @@ impl Tasks {
             if !is_kept {
                 table.entries.remove(id);
             }
+            table.telling += usize::from(info.detached);
             (info, live, output)
         };
         // Its place is free before anybody hears of it.
@@ -101,6 +102,7 @@ impl Tasks {
         if info.detached {
             let tail = output.end_tail().await;
             self.inner.parts.sink.ended(&info, &tail);
+            self.table().telling -= 1;
         }
         live.seen.send_replace(Seen {
             detached: info.detached,

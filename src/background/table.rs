@@ -19,6 +19,8 @@ use crate::os::process::{Origin, Spared, Stopper};
 pub(super) struct Table {
     pub(super) entries: HashMap<TaskId, Entry>,
     pub(super) is_closed: bool,
+    /// Detached tasks that have ended and of whose end the sink has not heard.
+    pub(super) telling: usize,
     next_serial: u64,
 }
 
@@ -145,6 +147,12 @@ impl Live {
 }
 
 impl Table {
+    /// Detached tasks that run, or whose end the sink has not heard of yet.
+    pub(super) fn n_unsettled(&self) -> usize {
+        let runs = |entry: &&Entry| entry.live.is_some() && entry.info.detached;
+        self.entries.values().filter(runs).count() + self.telling
+    }
+
     /// Registers a task.
     pub(super) fn add(&mut self, record: Record, output: Arc<Output>, live: Option<Live>) {
         self.next_serial += 1;

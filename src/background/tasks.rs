@@ -171,6 +171,11 @@ impl Tasks {
         self.table().list(whose, which)
     }
 
+    /// How many detached tasks run, or have ended without the sink having heard of it.
+    pub fn n_unsettled(&self) -> usize {
+        self.table().n_unsettled()
+    }
+
     /// What starts the processes of its tasks.
     pub fn processes(&self) -> &Processes {
         &self.inner.parts.processes

@@ -7,6 +7,7 @@ mod cron;
 mod demo;
 mod doctor;
 mod driver;
+mod headless;
 mod logging;
 mod person;
 mod run;

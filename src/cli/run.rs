@@ -1,4 +1,5 @@
-//! `longshore run`: one turn, here and now, as a host over an in-process connection.
+//! `longshore run`: one turn, here and now, as a host over an in-process connection; and what the turn sets going
+//! ([`headless`](super::headless)).
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -8,29 +9,29 @@ use std::sync::Arc;
 use longshore_protocol::method::host::HostCapabilities;
 use longshore_protocol::method::{session, spec, turn};
 use longshore_protocol::value::content::Input;
-use longshore_protocol::value::turn::{CancelTasks, TurnReason, WhenBusy};
-use serde_json::json;
+use longshore_protocol::value::turn::WhenBusy;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{Common, Output, Run};
-use super::driver::{Driver, Said};
-use super::terminal::{complain, say};
+use super::driver::Driver;
+use super::headless::Conversation;
+use super::terminal::complain;
 use super::{logging, person, server};
-use crate::app::{self, App};
+use crate::app::{self, App, Options};
+use crate::config::values::HeadlessConfig;
 use crate::face::native::Native;
 use crate::kernel::limits::SHUTDOWN;
 use crate::os::env::Env;
 use crate::os::process::Processes;
-use crate::os::signal::StopSignals;
 use crate::os::{nofile, stdio};
 
 /// Bytes that may be under way between the two ends of the in-process connection.
 const PIPE_BYTES: usize = 64 << 10;
 
-const FAILED: u8 = 1;
+pub(super) const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-const DENIED: u8 = 3;
-const CANCELLED: u8 = 130;
+pub(super) const DENIED: u8 = 3;
+pub(super) const CANCELLED: u8 = 130;
 
 /// Runs one turn and prints what came of it.
 pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
@@ -42,7 +43,11 @@ pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
         (None, Some(start)) => start.to_owned(),
         (None, None) => return usage("the directory to work in is not known; use --cwd"),
     };
-    let settings = match app::settings(env, &server::options(common)) {
+    let settings = Options {
+        is_headless: true,
+        ..server::options(common)
+    };
+    let settings = match app::settings(env, &settings) {
         Ok(settings) => settings,
         Err(error) => return usage(&error.to_string()),
     };
@@ -92,12 +97,6 @@ struct Job {
     mode: Option<longshore_protocol::value::session::Mode>,
 }
 
-/// What there is to say at the end.
-#[derive(Default)]
-struct Seen {
-    denied: u32,
-}
-
 async fn drive(app: &Arc<App>, job: Job) -> u8 {
     let (ours, theirs) = crate::rpc::pipe(PIPE_BYTES);
     let native = Native::new(app.native_deps(CancellationToken::new()));
@@ -106,7 +105,8 @@ async fn drive(app: &Arc<App>, job: Job) -> u8 {
         served.close(std::time::Duration::ZERO).await
     });
     let mut driver = Driver::connect(ours.reader, ours.writer);
-    let code = match turn(&mut driver, job).await {
+    let headless = app.settings.config.task.headless.clone();
+    let code = match converse(&mut driver, job, headless).await {
         Ok(code) => code,
         Err(message) => {
             complain(&format!("longshore: {message}"));
@@ -120,7 +120,7 @@ async fn drive(app: &Arc<App>, job: Job) -> u8 {
     code
 }
 
-async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
+async fn converse(driver: &mut Driver, job: Job, headless: HeadlessConfig) -> Result<u8, String> {
     let attended = person::is_there();
     let capabilities = HostCapabilities {
         approvals: attended,
@@ -156,66 +156,9 @@ async fn turn(driver: &mut Driver, job: Job) -> Result<u8, String> {
             return Ok(USAGE);
         }
     };
-    let mut signals = StopSignals::listen().map_err(|error| error.to_string())?;
-    let mut seen = Seen::default();
-    loop {
-        let said = tokio::select! {
-            said = driver.next() => said.ok_or("the connection ended in mid-turn")?,
-            _ = signals.recv() => {
-                let cancel = turn::CancelParams { session_id: session_id.clone(), turn_id: None, tasks: CancelTasks::Keep };
-                driver.call::<spec::TurnCancel>(&cancel).await.map_err(|error| error.to_string())?;
-                continue;
-            }
-        };
-        match said {
-            Said::Event { method, params } => {
-                seen.take(&method, &params);
-                if job.output == Output::StreamJson {
-                    say(&json!({"method": method, "params": params}).to_string());
-                }
-                if method == "turn/ended" && params["turnId"] == started.turn_id.as_str() {
-                    break;
-                }
-            }
-            Said::Approval(request, respond) => respond.approval(&person::approve(&request).await),
-        }
-    }
-    let wait = turn::WaitParams {
-        session_id,
-        turn_id: started.turn_id,
-    };
-    let end = driver
-        .call::<spec::TurnWait>(&wait)
+    Conversation::new(driver, session_id, job.output, headless)
+        .run(started.turn_id)
         .await
-        .map_err(|error| error.to_string())?;
-    match job.output {
-        Output::Text => say(&end.text),
-        Output::Json => say(&serde_json::to_string(&end).map_err(|error| error.to_string())?),
-        Output::StreamJson => {}
-    }
-    Ok(seen.code(&end))
-}
-
-impl Seen {
-    fn take(&mut self, method: &str, params: &serde_json::Value) {
-        if method == "tool/completed" && params["display"]["code"] == "denied" {
-            self.denied += 1;
-            let message = params["display"]["message"].as_str().unwrap_or_default();
-            complain(&format!("longshore: denied: {message}"));
-        }
-    }
-
-    fn code(&self, end: &turn::WaitResult) -> u8 {
-        if let Some(error) = &end.error {
-            complain(&format!("longshore: {}", error.message));
-        }
-        match end.reason {
-            TurnReason::Cancelled => CANCELLED,
-            TurnReason::Failed => FAILED,
-            TurnReason::Completed if self.denied > 0 => DENIED,
-            TurnReason::Completed => 0,
-        }
-    }
 }
 
 /// The prompt of the command line, with what stands on standard input behind it.

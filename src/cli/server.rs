@@ -42,6 +42,7 @@ pub(super) fn options(common: &Common) -> Options {
         config: common.config.clone(),
         assignments: common.assignments.clone(),
         model: common.model.clone(),
+        is_headless: false,
     }
 }
 

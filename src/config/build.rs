@@ -8,13 +8,15 @@ use longshore_protocol::value::failure::Warning;
 use secrecy::SecretString;
 
 use super::file::{
-    AutoAsk, CronFile, FileConfig, Freshness as WrittenFreshness, JitterFile, ProviderFile,
-    TaskFile,
+    AutoAsk, CronFile, FileConfig, Freshness as WrittenFreshness, HeadlessFile, JitterFile,
+    ProviderFile, TaskFile,
 };
 use super::redact::Redactor;
 use super::secret::Resolver;
 use super::tree::{Node, Place, path};
-use super::values::{Broken, Config, CronConfig, Freshness, ProviderConfig, TaskConfig};
+use super::values::{
+    Broken, Config, CronConfig, Freshness, HeadlessConfig, HeadlessMode, ProviderConfig, TaskConfig,
+};
 use super::{known, model, provider};
 use crate::kernel::rule::{RuleDecision, RuleText};
 
@@ -49,7 +51,13 @@ impl<'a> Builder<'a> {
 }
 
 impl Builder<'_> {
-    pub(super) fn build(&mut self, file: &FileConfig, rules: Vec<RuleText>) -> Config {
+    /// `is_headless`: for one run to completion, not for a server.
+    pub(super) fn build(
+        &mut self,
+        file: &FileConfig,
+        rules: Vec<RuleText>,
+        is_headless: bool,
+    ) -> Config {
         let mut config = Config {
             default_permission_mode: file.default_permission_mode.unwrap_or_default(),
             thinking_effort: file.thinking.effort.clone(),
@@ -141,7 +149,7 @@ impl Builder<'_> {
         }
         config.cron = cron(&file.cron);
         config.shell.kill_survivors = file.shell.kill_survivors.unwrap_or_default();
-        config.task = task(&file.task);
+        config.task = task(&file.task, is_headless);
         config.log_level = self.log_level(file);
         config.clock_file = self.variable_path("LONGSHORE_CLOCK_FILE");
         config.script = self.variable_path("LONGSHORE_SCRIPT");
@@ -394,13 +402,15 @@ fn cron(file: &CronFile) -> CronConfig {
     }
 }
 
-fn task(written: &TaskFile) -> TaskConfig {
+fn task(written: &TaskFile, is_headless: bool) -> TaskConfig {
     let usual = TaskConfig::default();
     TaskConfig {
         max_running: written
             .max_running
             .map_or(usual.max_running, std::num::NonZero::get),
         bash_timeout: match written.bash_timeout_s {
+            // Who waits for the end of all work has no use for another end of it.
+            None if is_headless => None,
             None => usual.bash_timeout,
             Some(0) => None,
             Some(seconds) => Some(Duration::from_secs(u64::from(seconds))),
@@ -418,5 +428,20 @@ fn task(written: &TaskFile) -> TaskConfig {
         session_log_budget: written
             .session_log_budget
             .map_or(usual.session_log_budget, std::num::NonZero::get),
+        headless: HeadlessConfig {
+            mode: match written.headless_mode {
+                None => usual.headless.mode,
+                Some(HeadlessFile::Exit) => HeadlessMode::Exit,
+                Some(HeadlessFile::Drain) => HeadlessMode::Drain,
+                Some(HeadlessFile::Steer) => HeadlessMode::Steer,
+            },
+            wait_ceiling: written
+                .headless_wait_ceiling_s
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| Duration::from_secs(u64::from(seconds))),
+            max_turns: written
+                .headless_max_turns
+                .map_or(usual.headless.max_turns, std::num::NonZero::get),
+        },
     }
 }

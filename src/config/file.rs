@@ -282,6 +282,24 @@ pub(super) struct TaskFile {
     pub(super) log_max_bytes: Option<NonZeroU64>,
     /// Bytes of all logs of a session, the oldest of which make room; 1 GiB where absent.
     pub(super) session_log_budget: Option<NonZeroU64>,
+    /// What `longshore run` does once its turn has ended and work in the background has not; `steer` where absent.
+    pub(super) headless_mode: Option<HeadlessFile>,
+    /// Seconds that it waits for such work at most; 0, where absent, is for ever.
+    pub(super) headless_wait_ceiling_s: Option<u32>,
+    /// Turns after which it ends whatever is left; 100000 where absent.
+    pub(super) headless_max_turns: Option<NonZeroU32>,
+}
+
+/// What `longshore run` does about work in the background once its turn has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum HeadlessFile {
+    /// Ends it.
+    Exit,
+    /// Waits for it; the model does not hear of its end.
+    Drain,
+    /// Waits for it, and each end begins a turn.
+    Steer,
 }
 
 /// Jobs that begin turns by the clock.

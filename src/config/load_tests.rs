@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use secrecy::ExposeSecret;
 
-use super::values::{Freshness, ModelConfig, TaskConfig, Wire};
+use super::values::{Freshness, HeadlessConfig, HeadlessMode, ModelConfig, TaskConfig, Wire};
 use super::*;
 use crate::kernel::rule::RuleDecision;
 
@@ -29,6 +29,7 @@ struct Given<'a> {
     variables: &'a [(&'a str, &'a str)],
     options: &'a [&'a str],
     model: Option<&'a str>,
+    is_headless: bool,
 }
 
 impl Given<'_> {
@@ -48,6 +49,7 @@ impl Given<'_> {
                 .iter()
                 .map(|text| Assignment::parse(text).expect("an assignment"))
                 .collect(),
+            is_headless: self.is_headless,
             model: self.model.map(str::to_owned),
             home: Some("/home/u".into()),
             read_secret: &|path: &Path| {
@@ -514,7 +516,8 @@ fn keys_without_effect_are_said() {
 fn tasks() {
     let config = Given {
         file: "[shell]\nkill_survivors = true\n[task]\nmax_running = 0\nbash_timeout_s = 0\nkill_grace_ms = 0\n\
-               bash_auto_background_on_timeout = false\nlog_max_bytes = 1024\n",
+               bash_auto_background_on_timeout = false\nlog_max_bytes = 1024\nheadless_mode = \"drain\"\n\
+               headless_wait_ceiling_s = 90\nheadless_max_turns = 3\n",
         variables: &[
             ("LONGSHORE_MAX_RUNNING_TASKS", "9"),
             ("LONGSHORE_TASK_KEEP_ALIVE", "yes"),
@@ -530,6 +533,11 @@ fn tasks() {
         keep_alive: true,
         kill_grace: std::time::Duration::ZERO,
         log_max_bytes: 1024,
+        headless: HeadlessConfig {
+            mode: HeadlessMode::Drain,
+            wait_ceiling: Some(std::time::Duration::from_secs(90)),
+            max_turns: 3,
+        },
         ..TaskConfig::default()
     };
     assert_eq!(config.task, expected);
@@ -540,6 +548,21 @@ fn tasks() {
     .load();
     assert_eq!(config.task, TaskConfig::default());
     assert_eq!(config.warnings.len(), 1);
+    for (file, expected) in [
+        ("", None),
+        (
+            "[task]\nbash_timeout_s = 7\n",
+            Some(std::time::Duration::from_secs(7)),
+        ),
+    ] {
+        let config = Given {
+            file,
+            is_headless: true,
+            ..Given::default()
+        }
+        .load();
+        assert_eq!(config.task.bash_timeout, expected, "{file}");
+    }
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub struct LoadInput<'a> {
     pub assignments: Vec<Assignment>,
     /// `--model`.
     pub model: Option<String>,
+    /// Whether this is for one run to completion: commands in the background then have no time limit of their own.
+    pub is_headless: bool,
     /// The user's home directory, for `~`.
     pub home: Option<PathBuf>,
     /// Reads the files that `${file:…}` names.
@@ -71,6 +73,7 @@ impl Default for LoadInput<'_> {
             variables: BTreeMap::new(),
             assignments: Vec::new(),
             model: None,
+            is_headless: false,
             home: None,
             read_secret: &|_: &Path| -> Result<SecretText, String> {
                 Err("no files are read here".to_owned())
@@ -151,7 +154,7 @@ pub fn load(input: LoadInput<'_>) -> Config {
         remarks: Vec::new(),
     };
     let mut builder = Builder::new(&merged, resolver, warnings, broken);
-    let mut config = builder.build(&file, rules);
+    let mut config = builder.build(&file, rules, input.is_headless);
     builder.choose_model(&file, &mut config, input.model.as_deref());
     builder.finish(config)
 }

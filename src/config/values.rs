@@ -232,6 +232,31 @@ pub struct TaskConfig {
     pub log_max_bytes: u64,
     /// Of all logs of a session.
     pub session_log_budget: u64,
+    /// `headless_*`.
+    pub headless: HeadlessConfig,
+}
+
+/// What `longshore run` does once its turn has ended and work in the background has not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadlessConfig {
+    /// What it does.
+    pub mode: HeadlessMode,
+    /// How long it waits at most; `None` is for ever.
+    pub wait_ceiling: Option<Duration>,
+    /// Turns after which it ends whatever is left.
+    pub max_turns: u32,
+}
+
+/// What `longshore run` does about work in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadlessMode {
+    /// Ends it.
+    Exit,
+    /// Waits for tasks; the model does not hear of their ends.
+    Drain,
+    /// Waits for tasks and jobs; what the model is to be told of begins turns.
+    #[default]
+    Steer,
 }
 
 /// `[image]`: how large images for the model may be.
@@ -357,6 +382,11 @@ impl Default for TaskConfig {
             keep_alive: false,
             log_max_bytes: limits::TASK_LOG_BYTES,
             session_log_budget: limits::TASK_LOGS_BYTES,
+            headless: HeadlessConfig {
+                mode: HeadlessMode::default(),
+                wait_ceiling: None,
+                max_turns: limits::HEADLESS_MAX_TURNS,
+            },
         }
     }
 }

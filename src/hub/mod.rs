@@ -275,7 +275,7 @@ impl Table {
 
 impl Publish for Hub {
     fn publish(&self, event: Arc<Stamped>) {
-        if let DomainEvent::SessionCreated { .. } = event.event {
+        if let DomainEvent::SessionCreated { .. } | DomainEvent::SessionDeleted = event.event {
             let hosts: Vec<_> = self.read().hosts.values().map(Arc::clone).collect();
             for host in hosts {
                 host.queue.push_private(Arc::clone(&event));

@@ -98,6 +98,10 @@ pub enum DomainEvent {
     },
     /// The session was closed; nothing follows until it is resumed.
     SessionClosed,
+    /// The session is gone. Goes to every host, attached or not; not kept, since its journal is gone too.
+    SessionDeleted,
+    /// The conversation begins anew: nothing before it counts any more for the model or in the transcript.
+    SessionCleared,
     /// A turn waits for the one that runs.
     TurnQueued {
         /// The waiting turn.
@@ -141,6 +145,11 @@ pub enum DomainEvent {
         usage: Usage,
         /// How long it took.
         duration_ms: u64,
+    },
+    /// Turns were taken back, the last ones of the conversation: neither the model nor the transcript has them any more.
+    TurnsUndone {
+        /// The turns, oldest first.
+        turns: Vec<TurnId>,
     },
     /// A model request is about to be sent.
     StepStarted {
@@ -460,6 +469,7 @@ impl DomainEvent {
         matches!(
             self,
             Self::SessionCreated { .. }
+                | Self::SessionDeleted
                 | Self::SessionStatus { .. }
                 | Self::SessionUsage { .. }
                 | Self::StepRetrying { .. }

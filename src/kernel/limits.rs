@@ -55,6 +55,8 @@ pub const TASK_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
 pub const TASK_LOG_BYTES: u64 = 64 << 20;
 /// Logs of all tasks of one session; the oldest make room.
 pub const TASK_LOGS_BYTES: u64 = 1 << 30;
+/// Turns of one `longshore run`. Chosen: a stop for runs that keep themselves going.
+pub const HEADLESS_MAX_TURNS: u32 = 100_000;
 /// The end of a task's output that goes with its end into the journal.
 pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
 /// The end of its output in a notice that it has ended.

@@ -4,6 +4,7 @@
 //! were given. What may take long on a slow disk is awaited, so that only this session waits for it. How turns begin and
 //! end is in `turns`.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use longshore_protocol::error::ErrorKind;
-use longshore_protocol::id::{AgentId, SessionId};
+use longshore_protocol::id::{AgentId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
@@ -25,7 +26,7 @@ use super::command::{Command, Reply, SessionHandle, View};
 use super::create::check_dir;
 use super::cron::Cron;
 use super::deps::Deps;
-use super::index::Use;
+use super::index::{Prompts, Use};
 use super::jobs::JobsOf;
 use super::journal::write::Journal;
 use super::notices::SESSION_CLOSED;
@@ -69,6 +70,8 @@ pub(super) struct Parts {
     /// What its journal says of tasks.
     pub(super) tasks: TaskFacts,
     pub(super) jobs: Ledger,
+    /// Turns that were undone or cleared away.
+    pub(super) gone: HashSet<TurnId>,
 }
 
 /// The state of a loaded session.
@@ -84,10 +87,12 @@ pub(super) struct Actor {
     /// Absent while a turn has it.
     pub(super) agent: Option<Box<Agent>>,
     pub(super) next_turn: u64,
+    /// Turns that were undone or cleared away.
+    pub(super) gone: Arc<HashSet<TurnId>>,
     pub(super) mode: watch::Sender<Mode>,
     pub(super) board: Arc<Board>,
     /// What the agent has seen of files since the session was loaded.
-    freshness: Arc<Freshness>,
+    pub(super) freshness: Arc<Freshness>,
     /// Commands and other tasks.
     pub(super) tasks: Tasks,
     /// Says what becomes of them.
@@ -106,16 +111,25 @@ pub(super) struct Actor {
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
     /// What is not noted yet.
-    unnoted: Arc<Mutex<Unnoted>>,
+    pub(super) unnoted: Arc<Mutex<Unnoted>>,
     /// When it has been quiet for long enough to be noted.
     note_at: Option<Instant>,
 }
 
 /// What lists do not know yet of a session.
-#[derive(Debug, Default)]
-struct Unnoted {
+#[derive(Debug)]
+pub(super) struct Unnoted {
     latest: Option<(Session, Use)>,
-    prompts: Vec<String>,
+    prompts: Prompts,
+}
+
+impl Default for Unnoted {
+    fn default() -> Self {
+        Self {
+            latest: None,
+            prompts: Prompts::More(Vec::new()),
+        }
+    }
 }
 
 impl Actor {
@@ -131,6 +145,7 @@ impl Actor {
             next_turn,
             tasks,
             jobs,
+            gone,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -161,6 +176,7 @@ impl Actor {
             script,
             agent: Some(Box::new(agent)),
             next_turn,
+            gone: Arc::new(gone),
             board,
             freshness: Arc::default(),
             tasks,
@@ -255,12 +271,20 @@ impl Actor {
             }
             Command::Todos { reply } => answer(reply, Ok(self.board.get().todos.to_vec())),
             Command::Cron(command) => self.cron(command).await,
+            Command::Undo { turns, reply } => {
+                let undone = self.undo(turns).await;
+                answer(reply, undone);
+            }
+            Command::Clear { reply } => {
+                let cleared = self.clear().await;
+                answer(reply, cleared);
+            }
             Command::Close { reply } => self.begin_close(reply),
             Command::Done(done) => self.done(*done).await,
         }
     }
 
-    fn view(&self) -> View {
+    pub(super) fn view(&self) -> View {
         let posted = self.board.get();
         let (last_seq, at) = self.journal.last();
         let mut session = self.session.clone();
@@ -274,6 +298,10 @@ impl Actor {
             queued: self.turns.queued(),
             context: (posted.context_tokens, window),
             n_jobs: self.cron.n_jobs(),
+            gone: self.gone.clone(),
+            // Tasks first: whoever has ended since is found among what is to be told.
+            n_tasks: self.tasks.n_unsettled(),
+            n_notices: self.wakes.n_pending(),
         }
     }
 
@@ -430,7 +458,7 @@ impl Actor {
         move || {
             let mut unnoted = lock(&unnoted);
             if let Some((session, state)) = unnoted.latest.take() {
-                let prompts = std::mem::take(&mut unnoted.prompts);
+                let prompts = std::mem::replace(&mut unnoted.prompts, Prompts::More(Vec::new()));
                 store.note(&dir, &session, state, &prompts);
             }
         }
@@ -439,7 +467,16 @@ impl Actor {
     /// Remembers what the session was prompted with, for the next note.
     pub(super) fn prompted(&self, input: &[ContentPart]) {
         if !self.session.ephemeral {
-            lock(&self.unnoted).prompts.push(super::prompt(input));
+            let (Prompts::More(prompts) | Prompts::All(prompts)) = &mut lock(&self.unnoted).prompts;
+            prompts.push(super::prompt(input));
+        }
+    }
+
+    /// Remembers that some of what the session was prompted with counts no more: this is all that does.
+    pub(super) fn prompted_only_with(&mut self, prompts: Prompts) {
+        if !self.session.ephemeral {
+            lock(&self.unnoted).prompts = prompts;
+            self.note_soon();
         }
     }
 

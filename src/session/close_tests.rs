@@ -271,6 +271,7 @@ pub(super) fn on_disk(
     Actor::begin(
         deps,
         Parts {
+            gone: std::collections::HashSet::new(),
             session,
             script,
             agent,

@@ -6,7 +6,7 @@ use longshore_protocol::id::{JobId, SessionId};
 use longshore_protocol::value::cron::CronJob;
 use longshore_protocol::value::page::Page;
 
-use super::deps::Deps;
+use super::deps::{Deps, OwnTurns};
 use super::lifecycle::Sessions;
 use super::list::{ListFilter, bad_cursor, page_limit};
 use super::store;
@@ -103,7 +103,7 @@ impl Sessions {
 impl Deps {
     fn wakes_closed(&self) -> bool {
         let cron = &self.config.cron;
-        cron.enabled && cron.wake_closed_sessions && self.run_detached
+        cron.enabled && cron.wake_closed_sessions && self.own_turns == OwnTurns::Always
     }
 
     /// Puts a session that is not loaded into the timetable.

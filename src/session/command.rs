@@ -1,6 +1,9 @@
 //! Everything that can happen to a session from outside: the closed list of what its task takes, and the handle that
 //! sends it.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use longshore_protocol::id::{CommandId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::failure::Failure;
@@ -16,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::cron::CronCommand;
 use super::shell_run::{ShellDone, ShellEnd, ShellRun};
 use super::turns::TurnDone;
+use super::undo::Undone;
 use super::wake::WakeDoor;
 use crate::background::Tasks;
 use crate::kernel::fault::Fault;
@@ -56,6 +60,10 @@ pub(super) enum Command {
     Cron(CronCommand),
     /// The checklist.
     Todos { reply: Reply<Vec<Todo>> },
+    /// Take the last turns back.
+    Undo { turns: usize, reply: Reply<Undone> },
+    /// Begin the conversation anew.
+    Clear { reply: Reply<Session> },
     /// End what runs and unload.
     Close { reply: Reply<()> },
     /// Run a command of the user's own, and answer when it has ended.
@@ -122,6 +130,12 @@ pub struct View {
     pub context: (u64, u64),
     /// Cron jobs that may fire some day.
     pub n_jobs: usize,
+    /// Turns that were undone or cleared away: the journal still has their events.
+    pub gone: Arc<HashSet<TurnId>>,
+    /// Detached tasks that run, or whose end is just being told.
+    pub n_tasks: usize,
+    /// What begins a turn as soon as one may begin.
+    pub n_notices: usize,
 }
 
 /// Sends to a session's task. Cheap to clone; the session lives on without handles.
@@ -250,6 +264,23 @@ impl SessionHandle {
     /// The checklist.
     pub async fn todos(&self) -> Result<Vec<Todo>, Fault> {
         self.call(|reply| Command::Todos { reply }).await
+    }
+
+    /// Takes back the last turns that hosts began, and all turns after the first of them.
+    ///
+    /// # Errors
+    /// `session_busy` while a turn runs or waits, `undo_unavailable` with the number that could be taken back where it is
+    /// smaller (nothing is taken back then), storage kinds.
+    pub async fn undo(&self, turns: usize) -> Result<Undone, Fault> {
+        self.call(|reply| Command::Undo { turns, reply }).await
+    }
+
+    /// Begins the conversation anew; settings, tasks and jobs stay.
+    ///
+    /// # Errors
+    /// `session_busy` while a turn runs or waits, storage kinds.
+    pub async fn clear(&self) -> Result<Session, Fault> {
+        self.call(|reply| Command::Clear { reply }).await
     }
 
     /// Cancels what runs, writes everything to the disk and unloads the session.

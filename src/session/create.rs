@@ -1,5 +1,6 @@
 //! Making sessions.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::actor::{Actor, Parts};
 use super::command::SessionHandle;
 use super::cron::check_zone;
 use super::deps::Deps;
-use super::index::Use;
+use super::index::{Prompts, Use};
 use super::journal::write::Journal;
 use super::journal::{mend, storage_fault};
 use super::store;
@@ -118,7 +119,8 @@ impl Deps {
         journal.head(session, script.clone())?;
         if !session.ephemeral {
             journal.sync_blocking()?;
-            self.store.note(dir, session, Use::Open, &[]);
+            self.store
+                .note(dir, session, Use::Open, &Prompts::More(vec![]));
         }
         let (session, agent) = (session.clone(), Agent::new(id.clone()));
         Ok(Parts {
@@ -131,6 +133,7 @@ impl Deps {
             next_turn: 1,
             tasks: TaskFacts::default(),
             jobs: Ledger::default(),
+            gone: HashSet::new(),
         })
     }
 }

@@ -43,8 +43,8 @@ pub struct Deps {
     pub store: Arc<Store>,
     /// Where events go.
     pub publish: Arc<dyn Publish>,
-    /// Whether turns that no host asked for run while no host is attached.
-    pub run_detached: bool,
+    /// When turns begin that no host asked for.
+    pub own_turns: OwnTurns,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
     /// Text files as hosts hold them.
@@ -81,6 +81,17 @@ pub struct Deps {
     pub running: Arc<Running>,
     /// The sessions that have a task.
     pub loaded: Loads,
+}
+
+/// When a session begins turns that no host asked for: a task has ended, a job is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnTurns {
+    /// Never: what there is to tell is told with the next input.
+    Never,
+    /// While a host is attached.
+    WhileAttended,
+    /// Also while none is.
+    Always,
 }
 
 /// Where the tasks of the session in this directory are.

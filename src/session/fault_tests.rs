@@ -40,7 +40,7 @@ enum How {
 
 impl How {
     fn at(self, n: usize) -> FaultyDisk {
-        let disk = FaultyDisk::new();
+        let disk = FaultyDisk::new().lazy();
         match self {
             Self::Once(op, errno) => disk.fail_at(op, n, DiskFault::Errno(errno)),
             Self::Lasting(op, errno) => disk.fail_from(op, n, DiskFault::Errno(errno)),

@@ -30,6 +30,8 @@ use crate::store::shared_log::SharedLog;
 const SLACK_LINES: usize = 1024;
 /// Bytes of prompts, and so many for each session, before they are rewritten.
 const SLACK_PROMPT_BYTES: usize = 4 << 20;
+/// How often it is tried to forget a session while others write.
+const FORGET_TRIES: usize = 1000;
 /// A directory that changed less than this ago may change again within the same tick of its clock.
 const UNSETTLED_MS: i64 = 2000;
 
@@ -50,6 +52,15 @@ pub(super) enum Use {
     Open,
     /// They are what the note says.
     Closed,
+}
+
+/// What a session was prompted with.
+#[derive(Debug)]
+pub(super) enum Prompts {
+    /// Since the last note.
+    More(Vec<String>),
+    /// At all: some that were noted before may not count any more.
+    All(Vec<String>),
 }
 
 /// A line of the index as it is written.
@@ -93,6 +104,9 @@ struct Prompt<'a> {
     id: Cow<'a, str>,
     #[serde(borrow)]
     text: Cow<'a, str>,
+    /// True where the lines of this session before this one count no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    anew: bool,
 }
 
 /// A session that may be on a page.
@@ -145,9 +159,9 @@ impl Index {
         }
     }
 
-    /// Notes a session as it is, and what it was prompted with since the last note. A failure costs speed only, and
-    /// stale facts of a session that is not asked again. Blocking.
-    pub(super) fn note(&self, session: &Session, state: Use, prompts: &[String]) {
+    /// Notes a session as it is, and what it was prompted with. A failure costs speed only, and stale facts of a session
+    /// that is not asked again. Blocking.
+    pub(super) fn note(&self, session: &Session, state: Use, prompts: &Prompts) {
         let note = Note {
             open: state == Use::Open,
             session,
@@ -161,15 +175,24 @@ impl Index {
         }
     }
 
-    fn note_prompts(&self, id: &str, prompts: &[String]) -> std::io::Result<()> {
-        if prompts.is_empty() {
-            return Ok(());
+    fn note_prompts(&self, id: &str, prompts: &Prompts) -> std::io::Result<()> {
+        let (mut anew, mut texts) = match prompts {
+            Prompts::More(texts) => (false, texts.as_slice()),
+            Prompts::All(texts) => (true, texts.as_slice()),
+        };
+        let none = [String::new()];
+        if texts.is_empty() {
+            if !anew {
+                return Ok(());
+            }
+            texts = &none;
         }
         let mut lines = String::new();
-        for text in prompts {
+        for text in texts {
             let prompt = Prompt {
                 id: id.into(),
                 text: text.into(),
+                anew: std::mem::take(&mut anew),
             };
             // Writing to a string cannot fail.
             let _ = writeln!(lines, "{}", serde_json::to_string(&prompt)?);
@@ -177,6 +200,40 @@ impl Index {
         self.prompts
             .append(lines.trim_end().as_bytes())
             .map_err(std::io::Error::other)
+    }
+
+    /// Forgets a session that is gone, the words it was prompted with above all. Blocking.
+    pub(super) fn forget(&self, id: &SessionId) {
+        let without = |old: &[u8]| -> Vec<u8> {
+            let mut kept = Vec::with_capacity(old.len());
+            let lines = old.split(|byte| *byte == b'\n');
+            for line in
+                lines.filter(|line| memchr::memmem::find(line, id.as_str().as_bytes()).is_none())
+            {
+                kept.extend_from_slice(line);
+                kept.push(b'\n');
+            }
+            kept
+        };
+        for log in [&self.log, &self.prompts] {
+            // Whoever is writing is done in a moment.
+            let rewritten = (0..FORGET_TRIES).find_map(|_| match log.rewrite(without) {
+                Ok(false) => {
+                    std::thread::yield_now();
+                    None
+                }
+                done => Some(done.map(drop)),
+            });
+            match rewritten {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    tracing::warn!(session = %id, %error, "the index could not be made to forget a session");
+                }
+                None => {
+                    tracing::warn!(session = %id, "the index is in use; a deleted session stands in it for a while");
+                }
+            }
+        }
     }
 
     /// One page of the sessions that a filter takes, the newest first. `loaded` are those of this process, as they are
@@ -263,6 +320,9 @@ impl Index {
         });
         let mut found = HashSet::new();
         for prompt in values::<Prompt<'_>>(&bytes).map(|(prompt, _)| prompt) {
+            if prompt.anew {
+                found.remove(&*prompt.id);
+            }
             if !found.contains(&*prompt.id) && prompt.text.to_lowercase().contains(text) {
                 found.insert(prompt.id.into_owned());
             }
@@ -315,15 +375,28 @@ impl Index {
         });
         let prompts = match self.prompts.read() {
             Ok(bytes) if bytes.len() > SLACK_PROMPT_BYTES => self.prompts.rewrite(|old| {
-                let mut kept = Vec::new();
+                let mut kept: HashMap<Cow<'_, str>, Vec<&[u8]>> = HashMap::new();
                 let mut seen = HashSet::new();
                 for (prompt, line) in values::<Prompt<'_>>(old) {
-                    if there.contains(prompt.id.as_ref()) && seen.insert(line) {
-                        kept.extend_from_slice(line);
-                        kept.push(b'\n');
+                    if !there.contains(prompt.id.as_ref()) {
+                        continue;
+                    }
+                    let lines = kept.entry(prompt.id).or_default();
+                    if prompt.anew {
+                        for line in lines.drain(..) {
+                            seen.remove(line);
+                        }
+                    }
+                    if seen.insert(line) {
+                        lines.push(line);
                     }
                 }
-                kept
+                let mut rest = Vec::with_capacity(old.len() / 2);
+                for line in kept.into_values().flatten() {
+                    rest.extend_from_slice(line);
+                    rest.push(b'\n');
+                }
+                rest
             }),
             Ok(_) => Ok(true),
             Err(error) => Err(error),

@@ -149,3 +149,32 @@ async fn the_index_does_not_grow_for_ever() {
     assert_eq!(lines.lines().count(), 1);
     assert_eq!(listed(&home, None).await, ["a:1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn prompts_that_were_taken_back_are_not_found() {
+    let home = Home::new();
+    let handle = made(&home, "a", &["apple", "pear", "plum"]).await;
+    // What was noted before does not come back.
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    assert_eq!(listed(&home, Some("pear")).await, ["a:3"]);
+    handle.undo(2).await.unwrap();
+    run(&handle, "fig").await;
+    handle.close().await.unwrap();
+    let prompts = home.home().join("sessions/prompts.jsonl");
+    let filler = format!("{{\"id\":\"gone\",\"text\":\"{}\"}}\n", "x".repeat(8 << 20));
+    for rewritten in [false, true] {
+        for (text, found) in [("apple", 1), ("pear", 0), ("plum", 0), ("fig", 1)] {
+            let n = listed(&home.again(), Some(text)).await.len();
+            assert_eq!(n, found, "{text}, {rewritten}");
+        }
+        let whole = std::fs::read_to_string(&prompts).unwrap();
+        std::fs::write(&prompts, filler.clone() + &whole).unwrap();
+        let line = std::fs::read_to_string(index(&home)).unwrap();
+        std::fs::write(index(&home), line.repeat(2000)).unwrap();
+    }
+    assert!(std::fs::metadata(&prompts).unwrap().len() > 8 << 20);
+    listed(&home.again(), None).await;
+    assert!(std::fs::metadata(&prompts).unwrap().len() < 1 << 10);
+    assert!(listed(&home.again(), Some("pear")).await.is_empty());
+    assert_eq!(listed(&home.again(), Some("fig")).await, ["a:2"]);
+}

@@ -12,16 +12,12 @@ use longshore_protocol::value::transcript::Turn;
 
 use super::command::{SessionHandle, View};
 use super::create::CreateOptions;
-use super::deps::{Deps, tasks_dir};
-use super::journal::storage_fault;
+use super::deps::Deps;
 use super::list::{self, ListFilter};
 use super::{past, store};
-use crate::background::end_supervised;
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
-use crate::kernel::time::Timestamp;
 use crate::os::blocking;
-use crate::os::fs;
 
 /// All sessions of this server. Cheap to clone.
 #[derive(Clone)]
@@ -131,6 +127,9 @@ impl Sessions {
                 queued: Vec::new(),
                 context,
                 n_jobs: loaded.jobs.jobs().len(),
+                gone: Arc::new(loaded.gone),
+                n_tasks: 0,
+                n_notices: 0,
             })
         })
         .await
@@ -160,39 +159,6 @@ impl Sessions {
                 .find(&id)
                 .map(drop)
                 .ok_or_else(|| super::not_found(&id))
-        })
-        .await
-    }
-
-    /// Closes a session and removes it from the disk. Nothing where there is none.
-    pub async fn delete(&self, id: &SessionId) -> Result<(), Fault> {
-        if let Some(handle) = self.loaded(id) {
-            handle.close().await?;
-        }
-        self.deps.await_no_more(id);
-        let (store, in_store) = (self.deps.store.clone(), id.clone());
-        let held = blocking::run(move || {
-            let Some(dir) = store.find(&in_store) else {
-                return Ok(None);
-            };
-            let lock = store::lock(&dir, Timestamp::default())?;
-            Ok::<_, Fault>(Some((dir, lock)))
-        })
-        .await?;
-        let Some((dir, lock)) = held else {
-            return Ok(());
-        };
-        let deps = &self.deps;
-        let (tasks, grace) = (tasks_dir(&dir), deps.config.task.kill_grace);
-        end_supervised(tasks, &deps.processes, deps.clock.now(), grace).await;
-        let (store, id) = (self.deps.store.clone(), id.clone());
-        let index = self.deps.cron_index.clone();
-        blocking::run(move || {
-            let _lock = lock;
-            fs::remove_tree(&dir).map_err(|error| storage_fault(error, &dir))?;
-            store.closed(&id, true);
-            index.set(&id, None);
-            Ok(())
         })
         .await
     }

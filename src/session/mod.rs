@@ -10,7 +10,9 @@ mod closed_jobs;
 pub mod command;
 pub mod create;
 pub mod cron;
+mod delete;
 pub mod deps;
+mod facts;
 pub mod files;
 mod fires;
 mod index;
@@ -28,6 +30,7 @@ pub mod surroundings;
 pub mod tasks;
 pub mod transcript;
 mod turns;
+mod undo;
 pub mod wake;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use longshore_protocol::value::usage::Usage;
 use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::{Deps, tasks_dir};
-use super::index::Use;
+use super::index::{Prompts, Use};
 use super::journal::mend;
 use super::journal::write::Journal;
 use super::store::{self, Loaded};
@@ -43,6 +43,7 @@ impl Deps {
             open,
             last,
             next_turn,
+            gone,
             tasks,
             mut jobs,
             mut damage,
@@ -51,7 +52,8 @@ impl Deps {
         } = loaded;
         if !session.ephemeral {
             // From here on its facts may change without a note.
-            self.store.index.note(&session, Use::Open, &[]);
+            let none = Prompts::More(vec![]);
+            self.store.index.note(&session, Use::Open, &none);
         }
         let opening = self.opening(id, &dir, &lock)?;
         let journal = Arc::new(Journal::go_on(opening, log, last, marks));
@@ -93,6 +95,7 @@ impl Deps {
                 next_turn,
                 tasks,
                 jobs,
+                gone,
             },
         ))
     }

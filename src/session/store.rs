@@ -13,7 +13,8 @@ use longshore_protocol::value::session::{Session, Status};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::index::{Index, Use};
+use super::facts::{Conversation, Facts};
+use super::index::{Index, Prompts, Use};
 use super::journal::convert::Fact;
 use super::journal::read::{Damage, Entry, Flow, Mark, Place, each};
 use super::journal::write::{Journal, MARK_BYTES};
@@ -64,6 +65,8 @@ pub struct Loaded {
     pub last: (u64, Timestamp),
     /// The number of the next turn.
     pub next_turn: u64,
+    /// Turns that were undone or cleared away.
+    pub gone: HashSet<TurnId>,
     /// What it says of tasks.
     pub tasks: TaskFacts,
     /// Its cron jobs.
@@ -115,6 +118,11 @@ impl Store {
     /// Where sessions live that are not kept.
     pub fn ephemeral_dir(&self) -> PathBuf {
         self.home.join("run").join("ephemeral")
+    }
+
+    /// Where directories of sessions are that are not whole: those being made, and those being removed.
+    pub fn aside_dir(&self) -> PathBuf {
+        self.home.join("run").join("aside")
     }
 
     /// Finds the directory of a session. Blocking.
@@ -173,7 +181,7 @@ impl Store {
     }
 
     /// Notes what lists say of a session, and what it was prompted with since the last note. Blocking.
-    pub(super) fn note(&self, dir: &Path, session: &Session, state: Use, prompts: &[String]) {
+    pub(super) fn note(&self, dir: &Path, session: &Session, state: Use, prompts: &Prompts) {
         save_cache(&*self.disk, dir, session);
         self.index.note(session, state, prompts);
     }
@@ -216,68 +224,138 @@ impl EventLog for Store {
 
 /// Reads a session from its journal. Blocking; changes nothing.
 pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
-    let mut restore = Restore::new(id.clone());
-    let (mut head, mut last, mut damage) = (None, (0, Timestamp::default()), Damage::default());
-    let (mut facts, mut tasks) = (Facts::default(), TaskFacts::default());
-    let (mut jobs, mut marks) = (Ledger::default(), Marks::default());
-    each(dir, &mut damage, |entry| {
-        last.1 = last.1.max(entry.at);
-        marks.take(&entry, last.0);
+    Reading::of(id, dir)?.finish(dir)
+}
+
+/// What a journal says, taken in line by line.
+pub(super) struct Reading {
+    pub(super) restore: Restore,
+    head: Option<(Session, Option<Arc<str>>, Timestamp)>,
+    last: (u64, Timestamp),
+    damage: Damage,
+    facts: Facts,
+    tasks: TaskFacts,
+    jobs: Ledger,
+    marks: Marks,
+    id: SessionId,
+}
+
+impl Reading {
+    /// Reads the journal of a session. Blocking; changes nothing.
+    pub(super) fn of(id: &SessionId, dir: &Path) -> Result<Self, Fault> {
+        let mut reading = Self {
+            restore: Restore::new(id.clone()),
+            head: None,
+            last: (0, Timestamp::default()),
+            damage: Damage::default(),
+            facts: Facts::default(),
+            tasks: TaskFacts::default(),
+            jobs: Ledger::default(),
+            marks: Marks::default(),
+            id: id.clone(),
+        };
+        let mut damage = Damage::default();
+        each(dir, &mut damage, |entry| {
+            reading.take(entry);
+            Flow::On
+        })
+        .map_err(|error| storage_fault(error, dir))?;
+        reading.damage = damage;
+        Ok(reading)
+    }
+
+    fn take(&mut self, entry: Entry) {
+        self.last.1 = self.last.1.max(entry.at);
+        self.marks.take(&entry, self.last.0);
         match entry.fact {
-            Fact::Created { session, script } => head = Some((session, script, entry.at)),
-            Fact::State(StateRecord::Cron(op)) => jobs.apply(op, entry.at),
-            Fact::State(record) => restore.state(record),
+            Fact::Created { session, script } => self.head = Some((*session, script, entry.at)),
+            Fact::State(StateRecord::Cron(op)) => self.jobs.apply(op, entry.at),
+            Fact::State(record) => self.restore.state(record),
             Fact::Event(event) => {
-                last.0 = entry.seq.unwrap_or(last.0);
-                facts.take(&event);
-                tasks.take(&event);
-                super::fires::replay(&mut jobs, &event, entry.at);
-                restore.event(&event);
+                self.last.0 = entry.seq.unwrap_or(self.last.0);
+                self.event(&event, entry.at);
             }
-            Fact::Lost { .. } => last.0 = entry.seq.unwrap_or(last.0),
+            Fact::Lost { .. } => self.last.0 = entry.seq.unwrap_or(self.last.0),
         }
-        Flow::On
-    })
-    .map_err(|error| storage_fault(error, dir))?;
-    let head = head.map(|(session, script, at)| (*session, script, at));
-    let Some((mut session, script, created)) = head.or_else(|| head_from_cache(id, dir)) else {
-        return Err(Fault::new(
-            ErrorKind::StorageCorrupt,
-            format!("the journal of session {id} has no readable head"),
-        ));
-    };
-    last.1 = last.1.max(created);
-    let next_turn = facts.highest_turn + 1;
-    let mut damage = damage.places;
-    damage.retain(|place| !facts.told.contains(&place.message));
-    let aside = jobs.aside().iter().map(|aside| {
-        let message = format!(
-            "a cron job could not be read and is kept aside: {} ({})",
-            aside.value, aside.reason
-        );
-        Warning::new("cron", message)
-    });
-    let is_new = |warning: &Warning| !facts.told.contains(&warning.message);
-    let warnings = aside.filter(is_new).collect();
-    facts.apply(&mut session);
-    session.updated_at = last.1.to_string();
-    let open = restore.open();
-    let (agent, model_state) = restore.finish();
-    session.usage = agent.usage;
-    Ok(Loaded {
-        session,
-        script,
-        agent,
-        model_state,
-        open,
-        last,
-        next_turn,
-        tasks,
-        jobs,
-        damage,
-        warnings,
-        marks: marks.0,
-    })
+    }
+
+    /// Takes in an event, as if it stood next in the journal.
+    pub(super) fn event(&mut self, event: &DomainEvent, at: Timestamp) {
+        self.facts.take(event);
+        self.tasks.take(event);
+        super::fires::replay(&mut self.jobs, event, at);
+        self.restore.event(event);
+    }
+
+    /// The session. Blocking where the journal has lost its head.
+    pub(super) fn finish(self, dir: &Path) -> Result<Loaded, Fault> {
+        let Self {
+            restore,
+            head,
+            mut last,
+            damage,
+            facts,
+            tasks,
+            jobs,
+            marks,
+            id,
+        } = self;
+        let Some((mut session, script, created)) = head.or_else(|| head_from_cache(&id, dir))
+        else {
+            return Err(Fault::new(
+                ErrorKind::StorageCorrupt,
+                format!("the journal of session {id} has no readable head"),
+            ));
+        };
+        last.1 = last.1.max(created);
+        let next_turn = facts.next_turn();
+        let mut damage = damage.places;
+        damage.retain(|place| !facts.has_told(&place.message));
+        let aside = jobs.aside().iter().map(|aside| {
+            let message = format!(
+                "a cron job could not be read and is kept aside: {} ({})",
+                aside.value, aside.reason
+            );
+            Warning::new("cron", message)
+        });
+        let is_new = |warning: &Warning| !facts.has_told(&warning.message);
+        let warnings = aside.filter(is_new).collect();
+        let gone = facts.apply(&mut session);
+        session.updated_at = last.1.to_string();
+        let open = restore.open();
+        let (agent, model_state) = restore.finish();
+        session.usage = agent.usage;
+        Ok(Loaded {
+            session,
+            script,
+            agent,
+            model_state,
+            open,
+            last,
+            next_turn,
+            gone,
+            tasks,
+            jobs,
+            damage,
+            warnings,
+            marks: marks.0,
+        })
+    }
+}
+
+/// Places about [`MARK_BYTES`] apart.
+#[derive(Default)]
+struct Marks(Vec<Mark>);
+
+impl Marks {
+    /// Takes in a line; `last` is the number of the event before it.
+    fn take(&mut self, entry: &Entry, last: u64) {
+        let is_due = |mark: &Mark| mark.offset + MARK_BYTES <= entry.offset;
+        if matches!(entry.fact, Fact::Event(_)) && self.0.last().is_none_or(is_due) {
+            let offset = entry.offset;
+            self.0.push(Mark { seq: last, offset });
+        }
+    }
 }
 
 /// A stored session as its cache says; as its journal says where the cache is missing, damaged or older. Blocking.
@@ -381,92 +459,29 @@ fn journal_bytes(dir: &Path) -> Option<u64> {
         .map(|meta| meta.len())
 }
 
-/// The beginnings of all prompts of a session. Blocking.
-pub(super) fn prompts(dir: &Path) -> Vec<String> {
-    let mut prompts = Vec::new();
+/// The beginnings of all prompts of a session's conversation. Blocking.
+pub(super) fn prompts(dir: &Path) -> Prompts {
+    let mut prompts = Conversation::default();
     let read = each(dir, &mut Damage::default(), |entry| {
-        if let Fact::Event(DomainEvent::TurnStarted { origin, input, .. }) = &entry.fact
-            && origin.is_from_host()
-        {
-            prompts.push(super::prompt(input));
+        if let Fact::Event(event) = &entry.fact {
+            prompts.take(event);
+            if let DomainEvent::TurnStarted {
+                turn,
+                origin,
+                input,
+                ..
+            } = event
+                && origin.is_from_host()
+            {
+                prompts.begin(turn, super::prompt(input));
+            }
         }
         Flow::On
     });
     if let Err(error) = read {
         tracing::warn!(dir = %dir.display(), %error, "the prompts of a session could not be read");
     }
-    prompts
-}
-
-/// Places about [`MARK_BYTES`] apart.
-#[derive(Default)]
-struct Marks(Vec<Mark>);
-
-impl Marks {
-    /// Takes in a line; `last` is the number of the event before it.
-    fn take(&mut self, entry: &Entry, last: u64) {
-        let is_due = |mark: &Mark| mark.offset + MARK_BYTES <= entry.offset;
-        if matches!(entry.fact, Fact::Event(_)) && self.0.last().is_none_or(is_due) {
-            let offset = entry.offset;
-            self.0.push(Mark { seq: last, offset });
-        }
-    }
-}
-
-/// The changes of a session's own fields, in order.
-#[derive(Default)]
-struct Facts {
-    changed: Vec<longshore_protocol::value::session::SessionPatch>,
-    turns: u64,
-    first: Option<String>,
-    last: Option<String>,
-    highest_turn: u64,
-    /// Warnings that stand in the journal.
-    told: HashSet<String>,
-}
-
-impl Facts {
-    fn take(&mut self, event: &DomainEvent) {
-        match event {
-            DomainEvent::SessionUpdated { changed } => self.changed.push(changed.clone()),
-            DomainEvent::Warning { warning } => {
-                self.told.insert(warning.message.clone());
-            }
-            DomainEvent::TurnQueued { turn, .. } => self.numbered(turn),
-            DomainEvent::TurnStarted {
-                turn,
-                origin,
-                input,
-                wakes: _,
-            } => {
-                self.numbered(turn);
-                self.turns += 1;
-                if !origin.is_from_host() {
-                    return;
-                }
-                let text = super::summary(input);
-                self.first.get_or_insert_with(|| text.clone());
-                self.last = Some(text);
-            }
-            _ => {}
-        }
-    }
-
-    fn numbered(&mut self, turn: &TurnId) {
-        let number = turn.as_str().trim_start_matches('t').parse().unwrap_or(0);
-        self.highest_turn = self.highest_turn.max(number);
-    }
-
-    fn apply(self, session: &mut Session) {
-        if let (true, Some(first)) = (session.title.is_empty(), self.first) {
-            session.title = first;
-        }
-        for patch in self.changed {
-            super::apply(session, patch);
-        }
-        session.turn_count = self.turns;
-        session.last_prompt = self.last.or(session.last_prompt.take());
-    }
+    Prompts::All(prompts.into_values())
 }
 
 fn is_session(dir: &Path) -> bool {

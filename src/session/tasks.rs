@@ -53,8 +53,9 @@ pub(super) struct Reporter {
 pub struct TaskFacts {
     /// Those that began and have no end, in their order.
     pub open: Vec<Arc<Task>>,
-    /// Ends that the model was not told of, in their order, with the ends of their outputs.
-    pub untold: Vec<(Arc<Task>, Arc<str>)>,
+    /// Those that ended, in their order, with the ends of their outputs. Which of them the model was told of, its agent
+    /// knows: an undo can make it unsaid.
+    pub ended: Vec<(Arc<Task>, Arc<str>)>,
 }
 
 impl TaskFacts {
@@ -64,26 +65,15 @@ impl TaskFacts {
             DomainEvent::TaskStarted { task } => self.open.push(task.clone()),
             DomainEvent::TaskEnded { task, tail } => {
                 self.open.retain(|open| open.task_id != task.task_id);
-                self.untold.push((task.clone(), tail.clone()));
+                self.ended.push((task.clone(), tail.clone()));
             }
-            DomainEvent::TurnStarted { wakes, .. } | DomainEvent::TurnSteered { wakes, .. } => {
-                self.told(wakes);
-            }
-            DomainEvent::ToolCompleted { told, .. } => self.told(told),
             _ => {}
-        }
-    }
-
-    fn told(&mut self, keys: &[WakeKey]) {
-        if !keys.is_empty() {
-            self.untold
-                .retain(|(task, _)| !keys.contains(&notices::key(task)));
         }
     }
 
     /// What the main agent's model is to be told with its next turn.
     pub(super) fn wakes(&self, told: &HashSet<WakeKey>) -> Vec<Wake> {
-        self.untold
+        self.ended
             .iter()
             .filter(|(task, _)| is_mains(task) && !told.contains(&notices::key(task)))
             .map(|(task, tail)| notices::wake(task, tail, Urgency::NextTurn))

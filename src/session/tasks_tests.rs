@@ -325,3 +325,38 @@ async fn hosts_end_tasks_and_read_them() {
     let none = tasks::stop(handle.tasks(), &"bash-00000000".into(), None).await;
     assert_eq!(none.unwrap_err().kind, ErrorKind::TaskNotFound);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_was_undone_is_told_again_once() {
+    let home = Home::new();
+    let (handle, session) = home.create(SAYS_OK).await;
+    run(&handle, "go").await;
+    let (id, end) = work(&handle, "one").await;
+    end.send(completed("made it\n")).unwrap();
+    home.events.until("turn/ended t2 completed").await;
+    quiet(&handle).await;
+    assert_eq!(home.events.told().len(), 1);
+    let undone = handle.undo(1).await.unwrap();
+    assert_eq!(undone.turns, ["t1".into(), "t2".into()]);
+    quiet(&handle).await;
+    assert_eq!(home.events.told().len(), 1, "an undo begins no turn");
+    run(&handle, "again").await;
+    run(&handle, "more").await;
+    let lines = home.events.told();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1].starts_with("t3 is steered by Task"), "{lines:?}");
+    handle.undo(2).await.unwrap();
+    handle.close().await.unwrap();
+    assert!(notices(&home, &session).is_empty());
+
+    // So it is in another process.
+    let again = home.again();
+    let handle = again.sessions.open(&session.session_id).await.unwrap();
+    run(&handle, "there").await;
+    run(&handle, "more").await;
+    let lines = again.events.told();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains(id.as_str()), "{lines:?}");
+    handle.close().await.unwrap();
+    assert_eq!(notices(&again, &session).len(), 1);
+}

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use super::deps::{Deps, Loads, Running};
+use super::deps::{Deps, Loads, OwnTurns, Running};
 use super::store::Store;
 use super::{CreateOptions, SessionHandle, Sessions, Started, TurnEnd};
 use crate::agent::testing::{FakeAsks, PATIENCE, event_line};
@@ -70,7 +70,11 @@ impl Home {
     pub(crate) fn on_disk(disk: Arc<dyn Disk>) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("ws")).unwrap();
-        Self::on(dir, Config::default(), Detached::Wait, disk)
+        let config = Config {
+            files_fsync: false,
+            ..Config::default()
+        };
+        Self::on(dir, config, Detached::Wait, disk)
     }
 
     /// Another server on the same home.
@@ -149,7 +153,10 @@ impl Home {
             store: Arc::new(Store::on(&home, disk)),
             home: home.clone(),
             publish: events.clone(),
-            run_detached: detached == Detached::Run,
+            own_turns: match detached {
+                Detached::Run => OwnTurns::Always,
+                Detached::Wait => OwnTurns::WhileAttended,
+            },
             asks: asks.clone(),
             host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),

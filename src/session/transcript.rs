@@ -68,6 +68,16 @@ impl Fold {
                     open.ended_at = Some(at.to_string());
                 }
             }
+            DomainEvent::TurnsUndone { turns } => {
+                if let Some(first) = self
+                    .turns
+                    .iter()
+                    .position(|turn| turns.contains(&turn.turn_id))
+                {
+                    self.turns.truncate(first);
+                }
+            }
+            DomainEvent::SessionCleared => self.turns.clear(),
             DomainEvent::TurnSteered { input, .. } => {
                 self.n_notices += 1;
                 let (id, text) = (format!("n{}", self.n_notices), text_of(input));

@@ -143,6 +143,11 @@ impl Turns {
         None
     }
 
+    /// Forgets what was steered into a cancelled turn.
+    pub(super) fn forget_carried(&mut self) {
+        self.carried.clear();
+    }
+
     /// The turn that runs.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.running.as_ref().map(|running| running.turn.clone())

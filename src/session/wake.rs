@@ -36,6 +36,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::actor::Actor;
+use super::deps::OwnTurns;
 use super::turns::Waiting;
 use crate::agent::Agent;
 use crate::kernel::fault::Fault;
@@ -116,6 +117,13 @@ impl Wakes {
         std::mem::take(&mut self.pending)
     }
 
+    /// How many ends of tasks will begin a turn or join one.
+    pub(super) fn n_pending(&self) -> usize {
+        let urgent = |wake: &&Wake| wake.urgency == Urgency::Turn;
+        // What still stands in the door may be only a request to look; that is answered in a moment.
+        self.door.len() + self.pending.iter().filter(urgent).count()
+    }
+
     /// Has the session look whether a turn may begin.
     pub(super) fn look(&mut self) {
         self.look_within(Duration::ZERO);
@@ -145,6 +153,13 @@ impl Wakes {
             .iter()
             .find(|wake| wake.urgency == Urgency::Turn)?;
         (!self.is_held).then(|| urgent.key.origin())
+    }
+
+    /// What was told is not in the history any more: it is told with the next turn.
+    pub(super) fn pend_again(&mut self, wakes: Vec<Wake>) {
+        for wake in wakes {
+            self.pend(wake);
+        }
     }
 
     fn put_back(&mut self, untold: Vec<Wake>) {
@@ -243,16 +258,21 @@ impl Actor {
     pub(super) fn may_wake(&self) -> Result<(), Fault> {
         self.check_open()?;
         self.check_model()?;
-        let ability = self
-            .deps
-            .asks
-            .ability(&self.session.session_id, AskKind::Approval);
-        if ability == Ability::Nobody && !self.deps.run_detached {
-            return Err(Fault::new(
+        let is_attended = || {
+            let asks = &self.deps.asks;
+            asks.ability(&self.session.session_id, AskKind::Approval) != Ability::Nobody
+        };
+        match self.deps.own_turns {
+            OwnTurns::Always => Ok(()),
+            OwnTurns::WhileAttended if is_attended() => Ok(()),
+            OwnTurns::WhileAttended => Err(Fault::new(
                 ErrorKind::CapabilityMissing,
                 "no host is attached",
-            ));
+            )),
+            OwnTurns::Never => Err(Fault::new(
+                ErrorKind::NotSupported,
+                "no turn begins by itself here",
+            )),
         }
-        Ok(())
     }
 }

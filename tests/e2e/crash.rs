@@ -23,7 +23,7 @@ fn large() -> bool {
 /// 10,000 kills with `LONGSHORE_TEST_SCALE=1`.
 #[test]
 fn nothing_that_was_said_is_lost_whenever_the_server_is_killed() {
-    let n_kills = if large() { 10_000 } else { 60 };
+    let n_kills = if large() { 10_000 } else { 300 };
     let lanes = 3;
     let seen: Vec<Tally> = thread::scope(|scope| {
         let lanes: Vec<_> = (0..lanes)

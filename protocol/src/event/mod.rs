@@ -104,6 +104,10 @@ events! {
     SessionUsage => "session/usage" live { session::UsageChanged },
     /// A session was closed; nothing follows until it is resumed.
     SessionClosed => "session/closed" durable { session::Closed },
+    /// A session is gone. Sent to every host, without a `seq`.
+    SessionDeleted => "session/deleted" live { session::Deleted },
+    /// The conversation begins anew: the transcript and the model have nothing of what was before.
+    SessionCleared => "session/cleared" durable { session::Cleared },
     /// A turn waits for the one that runs.
     TurnQueued => "turn/queued" durable { turn::Queued },
     /// A turn begins.
@@ -112,6 +116,8 @@ events! {
     TurnSteered => "turn/steered" durable { turn::Steered },
     /// A turn has ended, or was taken from the queue; nothing of it follows.
     TurnEnded => "turn/ended" durable { turn::Ended },
+    /// The last turns were taken back: the transcript and the model have them no more. Their files are as they were left.
+    TurnUndone => "turn/undone" durable { turn::Undone },
     /// A model request is about to be sent.
     StepStarted => "step/started" durable { turn::StepStarted },
     /// A model request failed and will be sent again.

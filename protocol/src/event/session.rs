@@ -60,6 +60,18 @@ pub struct UsageChanged {
 #[schemars(rename = "SessionClosedEvent")]
 pub struct Closed {}
 
+/// It is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionDeletedEvent")]
+pub struct Deleted {}
+
+/// Its conversation begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionClearedEvent")]
+pub struct Cleared {}
+
 /// The checklist changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

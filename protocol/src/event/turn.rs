@@ -66,6 +66,15 @@ pub struct Ended {
     pub duration_ms: u64,
 }
 
+/// Turns were taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TurnUndoneEvent")]
+pub struct Undone {
+    /// The turns, oldest first: the last ones of the conversation.
+    pub turn_ids: Vec<TurnId>,
+}
+
 /// A model request is about to be sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

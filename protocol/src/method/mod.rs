@@ -113,8 +113,14 @@ methods! {
     SessionTranscript => "session/transcript" { params: session::TranscriptParams, result: session::TranscriptResult, scope: Session, since: 1 },
     /// Pages through durable events.
     SessionEvents => "session/events" { params: session::EventsParams, result: session::EventsResult, scope: Session, since: 1 },
+    /// Takes the last turns of the conversation back, all that are asked for or none. Files are not touched.
+    SessionUndo => "session/undo" { params: session::UndoParams, result: session::UndoResult, scope: Session, since: 1 },
+    /// Begins the conversation anew; the session's settings, tasks and jobs stay.
+    SessionClear => "session/clear" { params: session::ClearParams, result: session::ClearResult, scope: Session, since: 1 },
     /// Ends what runs in a session and unloads it; it stays on disk.
     SessionClose => "session/close" { params: session::CloseParams, result: session::CloseResult, scope: Session, since: 1 },
+    /// Closes a session and removes everything there is of it.
+    SessionDelete => "session/delete" { params: session::DeleteParams, result: session::DeleteResult, scope: Session, since: 1 },
     /// Starts a turn; answers at once.
     TurnStart => "turn/start" { params: turn::StartParams, result: turn::StartResult, scope: Session, since: 1 },
     /// Waits for a turn to end and gives its text.

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::SessionId;
+use crate::id::{SessionId, TurnId};
 use crate::value::page::Page;
-use crate::value::session::{Mode, Session, SessionPatch, Snapshot};
+use crate::value::session::{Mode, Pending, Session, SessionPatch, Snapshot};
 use crate::value::transcript::Turn;
 
 /// Params of `session/create`.
@@ -169,6 +169,9 @@ pub struct GetParams {
 pub struct GetResult {
     /// The session.
     pub session: Session,
+    /// What it still has before it; absent where it is not loaded, and in results of methods that change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
 }
 
 /// Params of `session/set`: the settings to change; absent ones stay as they are.
@@ -267,6 +270,49 @@ pub struct EventsResult {
     /// The number of the session's last durable event.
     pub last_seq: u64,
 }
+
+/// Params of `session/undo`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionUndoParams")]
+pub struct UndoParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// How many of the user's turns to take back, 1 where absent. Turns that the engine began after the first of them go
+    /// with them.
+    #[serde(default)]
+    pub turns: Option<u32>,
+}
+
+/// Result of `session/undo`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionUndoResult")]
+pub struct UndoResult {
+    /// The turns that were taken back, oldest first.
+    pub undone: Vec<TurnId>,
+    /// How many of the user's turns can still be taken back.
+    pub undoable: u32,
+    /// Always false: the conversation goes back, files stay as the turns left them.
+    pub files_restored: bool,
+    /// The session.
+    pub session: Session,
+}
+
+/// Params of `session/clear`.
+pub type ClearParams = GetParams;
+
+/// Result of `session/clear`.
+pub type ClearResult = GetResult;
+
+/// Params of `session/delete`.
+pub type DeleteParams = GetParams;
+
+/// Result of `session/delete`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "SessionDeleteResult")]
+pub struct DeleteResult {}
 
 /// Params of `session/close`.
 pub type CloseParams = GetParams;

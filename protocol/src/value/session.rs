@@ -132,6 +132,20 @@ pub struct WaitingFor {
     pub questions: Vec<QuestionId>,
 }
 
+/// What a loaded session still has before it, without anybody saying anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pending {
+    /// Turns that run or wait.
+    pub turns: u32,
+    /// Tasks in the background that run.
+    pub tasks: u32,
+    /// Ends of tasks that the model will be told of in a turn that has not begun.
+    pub notices: u32,
+    /// Cron jobs that may fire some day.
+    pub jobs: u32,
+}
+
 /// The asks open now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -20,7 +20,42 @@ pub struct Context {
     added: u64,
 }
 
+/// A place in a history that it can be taken back to.
+#[derive(Clone, Debug, Default)]
+pub struct Mark {
+    n_messages: usize,
+    /// The last message as it was: what the user says next may be joined to it.
+    last: Option<Arc<Message>>,
+    reported: u64,
+    added: u64,
+}
+
 impl Context {
+    /// Where the history is now.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            n_messages: self.rendered.len(),
+            last: self.rendered.last().cloned(),
+            reported: self.reported,
+            added: self.added,
+        }
+    }
+
+    /// Takes the history back to where it was. The mark is one of its own, and it was not taken further back since.
+    pub fn rewind(&mut self, mark: Mark) {
+        let Mark {
+            n_messages,
+            last,
+            reported,
+            added,
+        } = mark;
+        self.rendered.truncate(n_messages);
+        if let (Some(now), Some(then)) = (self.rendered.last_mut(), last) {
+            *now = then;
+        }
+        (self.reported, self.added) = (reported, added);
+    }
+
     /// Adds a message. Results must follow their calls at once: add an answer and its results by
     /// [`Context::push_exchange`].
     pub fn push(&mut self, message: Message) {
@@ -140,6 +175,25 @@ mod tests {
             join(&mut parts, &more);
             assert_eq!(parts, joined);
         }
+    }
+
+    #[test]
+    fn a_history_goes_back_to_where_it_was() {
+        let mut context = Context::default();
+        context.push(Message::user("one", MessageOrigin::User));
+        let (mark, before, tokens) = (context.mark(), context.messages(), context.tokens());
+        // Joins the message before the mark.
+        context.push(Message::user("two", MessageOrigin::User));
+        let answer = Message::Assistant {
+            parts: vec![Part::text("x")],
+            calls: vec![],
+            partial: false,
+        };
+        context.push_exchange(answer, 100, vec![]);
+        context.rewind(mark);
+        assert_eq!((context.messages(), context.tokens()), (before, tokens));
+        context.rewind(Mark::default());
+        assert!(context.is_empty() && context.tokens() == 0);
     }
 
     #[test]

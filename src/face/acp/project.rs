@@ -150,7 +150,26 @@ impl Projection {
     ) {
         match event {
             // A client learns of its sessions by its own requests.
-            DomainEvent::SessionCreated { .. } | DomainEvent::SessionClosed => {}
+            DomainEvent::SessionCreated { .. }
+            | DomainEvent::SessionClosed
+            | DomainEvent::SessionDeleted => {}
+            // What a client has drawn can't be taken back; history that is shown anew is without it.
+            DomainEvent::SessionCleared => self.said_where_shown(
+                "The conversation was cleared: the model has nothing of what stands above.",
+                is_history,
+                out,
+            ),
+            DomainEvent::TurnsUndone { turns } => {
+                let what = if turns.len() == 1 {
+                    "The last turn was".to_owned()
+                } else {
+                    format!("The last {} turns were", turns.len())
+                };
+                let text = format!(
+                    "{what} undone: the model has nothing of it any more. Files are as they were left."
+                );
+                self.said_where_shown(&text, is_history, out);
+            }
             // The answer to a prompt says that its turn is over; nothing says that one begins.
             DomainEvent::SessionStatus { .. } => {}
             DomainEvent::SessionUpdated { changed } => self.updated(changed, is_history, out),
@@ -350,6 +369,13 @@ impl Projection {
                     out.push(warning_notice(warning));
                 }
             }
+        }
+    }
+
+    /// Says something that hosts of the native protocol draw themselves.
+    fn said_where_shown(&self, text: &str, is_history: bool, out: &mut Vec<SessionUpdate>) {
+        if self.caps.notices && !is_history {
+            out.push(notice(NoticeSeverity::Info, text, None));
         }
     }
 

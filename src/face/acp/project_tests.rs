@@ -679,6 +679,7 @@ fn what_is_the_engines_matter_is_not_shown() {
     for event in [
         DomainEvent::SessionCreated { session: session() },
         DomainEvent::SessionClosed,
+        DomainEvent::SessionDeleted,
         DomainEvent::SessionStatus {
             status: Status::Idle,
             waiting: WaitingFor::default(),
@@ -758,4 +759,17 @@ fn the_end_of_a_task_is_a_card_of_its_own() {
             "{content}"
         );
     }
+}
+
+#[test]
+fn what_was_taken_back_is_told_to_those_who_show_notices() {
+    let undone = || DomainEvent::TurnsUndone {
+        turns: vec!["t1".into(), "t2".into()],
+    };
+    assert_eq!(Seen::live().brief(undone()), [""; 0]);
+    assert_eq!(Seen::with(NOTICES, 10).brief(undone()), [""; 0], "history");
+    let told = Seen::with(NOTICES, 0).brief(undone());
+    assert!(told[0].contains("The last 2 turns were undone"), "{told:?}");
+    let told = Seen::with(NOTICES, 0).brief(DomainEvent::SessionCleared);
+    assert!(told[0].contains("cleared"), "{told:?}");
 }

@@ -89,7 +89,10 @@ pub(super) fn methods() -> Methods {
                 table.on::<spec::SessionTranscript, _, _>(session::transcript);
             }
             Method::SessionEvents => table.on::<spec::SessionEvents, _, _>(session::events),
+            Method::SessionUndo => table.on::<spec::SessionUndo, _, _>(session::undo),
+            Method::SessionClear => table.on::<spec::SessionClear, _, _>(session::clear),
             Method::SessionClose => table.on::<spec::SessionClose, _, _>(session::close),
+            Method::SessionDelete => table.on::<spec::SessionDelete, _, _>(session::delete),
             Method::TurnStart => table.on::<spec::TurnStart, _, _>(turn::start),
             Method::TurnWait => table.on::<spec::TurnWait, _, _>(turn::wait),
             Method::TurnSteer => table.on::<spec::TurnSteer, _, _>(turn::steer),

@@ -28,10 +28,13 @@ pub(super) fn kind(event: &DomainEvent) -> Event {
         DomainEvent::SessionStatus { .. } => Event::SessionStatus,
         DomainEvent::SessionUsage { .. } => Event::SessionUsage,
         DomainEvent::SessionClosed => Event::SessionClosed,
+        DomainEvent::SessionDeleted => Event::SessionDeleted,
+        DomainEvent::SessionCleared => Event::SessionCleared,
         DomainEvent::TurnQueued { .. } => Event::TurnQueued,
         DomainEvent::TurnStarted { .. } => Event::TurnStarted,
         DomainEvent::TurnSteered { .. } => Event::TurnSteered,
         DomainEvent::TurnEnded { .. } => Event::TurnEnded,
+        DomainEvent::TurnsUndone { .. } => Event::TurnUndone,
         DomainEvent::StepStarted { .. } => Event::StepStarted,
         DomainEvent::StepRetrying { .. } => Event::StepRetrying,
         DomainEvent::StepEnded { .. } => Event::StepEnded,
@@ -199,6 +202,12 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
             out,
         ),
         DomainEvent::SessionClosed => stamp.put::<spec::SessionClosed>(&session::Closed {}, out),
+        DomainEvent::SessionDeleted => {
+            stamp.put::<spec::SessionDeleted>(&session::Deleted {}, out);
+        }
+        DomainEvent::SessionCleared => {
+            stamp.put::<spec::SessionCleared>(&session::Cleared {}, out);
+        }
         DomainEvent::TurnQueued { turn, input } => stamp.put::<spec::TurnQueued>(
             &turn::Queued {
                 turn_id: turn.clone(),
@@ -247,6 +256,12 @@ fn write_anew(event: &Stamped, out: &mut Vec<u8>) {
                 error: error.clone(),
                 usage: *usage,
                 duration_ms: *duration_ms,
+            },
+            out,
+        ),
+        DomainEvent::TurnsUndone { turns } => stamp.put::<spec::TurnUndone>(
+            &turn::Undone {
+                turn_ids: turns.clone(),
             },
             out,
         ),

@@ -1,6 +1,5 @@
 //! Processes known by more than their id.
 
-#[cfg(target_os = "linux")]
 use super::table;
 
 /// A process of this machine that cannot be mistaken for a later one with the same id.
@@ -26,14 +25,12 @@ impl Identity {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn started(pid: u32) -> Option<u64> {
-    table::live(pid.try_into().ok()?).map(|key| key.start)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn started(pid: u32) -> Option<u64> {
-    let pid = rustix::process::Pid::from_raw(pid.try_into().ok()?)?;
+    let pid: i32 = pid.try_into().ok()?;
+    if table::is_of_this_namespace() {
+        return table::live(pid).map(|key| key.start);
+    }
+    let pid = rustix::process::Pid::from_raw(pid)?;
     match rustix::process::test_kill_process(pid) {
         Ok(()) | Err(rustix::io::Errno::PERM) => Some(0),
         Err(_) => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::registry::Processes;
-use super::table::{Entry, Snapshot};
+use super::table::{self, Entry, Snapshot};
 
 /// The group of a child as it was recorded, with what tells it from a later one of the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +34,7 @@ impl Origin {
             crate::os::fs::read_to_string(std::path::Path::new("/proc/sys/kernel/random/boot_id"));
         Self {
             boot_id: boot_id.ok().map(|id| id.trim().to_owned()),
-            os_session: rustix::process::getsid(None)
-                .ok()
-                .map(|session| session.as_raw_nonzero().get()),
+            os_session: table::own_session(),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, ExitWatch, Status, Survivors};
+use super::{Exit, ExitWatch, Status, Survivors, table};
 
 /// How far a child is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Proc {
     /// Never this process's own group, nor an id that means something else to `kill`.
     fn is_foreign_group(&self) -> bool {
         !self.pid.is_init()
-            && self.pid != rustix::process::getpgrp()
+            && table::own_group() != Some(self.pid.as_raw_nonzero().get())
             && self.pid != rustix::process::getpid()
     }
 

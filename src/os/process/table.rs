@@ -48,6 +48,9 @@ impl Snapshot {
     /// Reads the table. Blocking: some 20 µs per process.
     #[cfg(target_os = "linux")]
     pub(super) fn take() -> Self {
+        if !is_of_this_namespace() {
+            return Self::default();
+        }
         let Ok(names) = std::fs::read_dir("/proc") else {
             return Self::default();
         };
@@ -173,6 +176,53 @@ fn is_within_exec(pid: i32) -> Option<bool> {
     Some(is_alive && flags & IS_KERNEL_THREAD == 0 && env_end == 0)
 }
 
+/// Whether the ids in `/proc` are those that `kill` takes: in a pid namespace of our own `/proc` may still be mounted
+/// for the outer one, where the same number is somebody else.
+#[cfg(target_os = "linux")]
+pub(super) fn is_of_this_namespace() -> bool {
+    static ANSWER: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+        crate::os::fs::read_link(std::path::Path::new("/proc/self"))
+            .is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+    });
+    *ANSWER
+}
+
+/// This process's own group; `None` when its leader lives outside this process's pid namespace.
+#[cfg(target_os = "linux")]
+pub(super) fn own_group() -> Option<i32> {
+    own_entry().map(|own| own.group).filter(|group| *group > 0)
+}
+
+/// The session of the system that this process belongs to, as other processes show it in the table: 0 when its leader
+/// lives outside this process's pid namespace.
+#[cfg(target_os = "linux")]
+pub(super) fn own_session() -> Option<i32> {
+    own_entry().map(|own| own.session)
+}
+
+/// Not asked of the system's calls: these answer 0 for a leader outside, which their wrapper takes for impossible.
+#[cfg(target_os = "linux")]
+fn own_entry() -> Option<Entry> {
+    read_stat(std::process::id() as i32).map(|(_, entry)| entry)
+}
+
+/// There is no table.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_of_this_namespace() -> bool {
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn own_group() -> Option<i32> {
+    Some(rustix::process::getpgrp().as_raw_nonzero().get())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn own_session() -> Option<i32> {
+    let session = rustix::process::getsid(None).ok()?;
+    Some(session.as_raw_nonzero().get())
+}
+
 #[cfg(target_os = "linux")]
 fn is_dead(state: u8) -> bool {
     matches!(state, b'Z' | b'X' | b'x')
@@ -205,6 +255,9 @@ fn read_stat(pid: i32) -> Option<(u8, Entry)> {
     reason = "this is part of the module those rules point to"
 )]
 fn read_proc(pid: i32, name: &str) -> std::io::Result<Vec<u8>> {
+    if !is_of_this_namespace() {
+        return Err(std::io::ErrorKind::Unsupported.into());
+    }
     std::fs::read(format!("/proc/{pid}/{name}"))
 }
 
@@ -225,6 +278,11 @@ fn fields_after_name(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
 pub(super) fn live(pid: i32) -> Option<ProcessKey> {
     let (state, entry) = read_stat(pid)?;
     (!is_dead(state)).then_some(entry.key)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn live(_pid: i32) -> Option<ProcessKey> {
+    None
 }
 
 /// Whether a process has this value in its environment.
@@ -319,13 +377,11 @@ mod tests {
         let snapshot = Snapshot::take();
         let entry = &snapshot.entries[&own];
         assert_eq!(
-            Some(entry.parent),
-            rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
+            entry.parent,
+            rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get())
         );
-        assert_eq!(
-            entry.group,
-            rustix::process::getpgrp().as_raw_nonzero().get()
-        );
+        assert_eq!(own_group().unwrap_or_default(), entry.group);
+        assert_eq!(own_session(), Some(entry.session));
         assert!(is_current(entry.key));
         let later = ProcessKey {
             start: entry.key.start + 1,

@@ -41,6 +41,7 @@ pub enum Fact {
 pub fn event_record(event: &DomainEvent) -> Option<Record> {
     Some(match event.clone() {
         DomainEvent::SessionCreated { .. }
+        | DomainEvent::SessionDeleted
         | DomainEvent::SessionStatus { .. }
         | DomainEvent::SessionUsage { .. }
         | DomainEvent::StepRetrying { .. }
@@ -52,6 +53,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
         | DomainEvent::TaskUpdated { .. } => return None,
         DomainEvent::SessionUpdated { changed } => Record::SessionUpdated { changed },
         DomainEvent::SessionClosed => Record::SessionClosed,
+        DomainEvent::SessionCleared => Record::SessionCleared,
         DomainEvent::TurnQueued { turn, input } => Record::TurnQueued { turn, input },
         DomainEvent::TurnStarted {
             turn,
@@ -90,6 +92,7 @@ pub fn event_record(event: &DomainEvent) -> Option<Record> {
             usage,
             duration_ms,
         },
+        DomainEvent::TurnsUndone { turns } => Record::TurnsUndone { turns },
         DomainEvent::StepStarted { turn, step } => Record::StepStarted { turn, step },
         DomainEvent::StepEnded {
             turn,
@@ -334,6 +337,7 @@ pub fn fact(record: Record) -> Fact {
         }
         Record::SessionUpdated { changed } => DomainEvent::SessionUpdated { changed },
         Record::SessionClosed => DomainEvent::SessionClosed,
+        Record::SessionCleared => DomainEvent::SessionCleared,
         Record::TurnQueued { turn, input } => DomainEvent::TurnQueued { turn, input },
         Record::TurnStarted {
             turn,
@@ -372,6 +376,7 @@ pub fn fact(record: Record) -> Fact {
             usage,
             duration_ms,
         },
+        Record::TurnsUndone { turns } => DomainEvent::TurnsUndone { turns },
         Record::StepStarted { turn, step } => DomainEvent::StepStarted { turn, step },
         Record::StepEnded {
             turn,

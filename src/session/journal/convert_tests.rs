@@ -147,6 +147,10 @@ fn durable() -> Vec<DomainEvent> {
             changed: SessionPatch::default(),
         },
         DomainEvent::SessionClosed,
+        DomainEvent::SessionCleared,
+        DomainEvent::TurnsUndone {
+            turns: vec!["t1".into(), "t2".into()],
+        },
         DomainEvent::TurnQueued {
             turn: "t2".into(),
             input: input(),

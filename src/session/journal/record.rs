@@ -84,6 +84,8 @@ pub enum Record {
     SessionUpdated { changed: SessionPatch },
     /// Event.
     SessionClosed,
+    /// Event. What stands before it counts no more for the conversation.
+    SessionCleared,
     /// Event.
     TurnQueued {
         turn: TurnId,
@@ -116,6 +118,8 @@ pub enum Record {
         usage: Usage,
         duration_ms: u64,
     },
+    /// Event. Of the conversation, nothing from the first of these turns on counts any more.
+    TurnsUndone { turns: Vec<TurnId> },
     /// Event.
     StepStarted { turn: TurnId, step: u32 },
     /// Event.

@@ -274,10 +274,10 @@ impl Journal {
     fn append(&self, state: &mut State, line: &[u8]) -> Result<std::ops::Range<u64>, Fault> {
         if state.sealed.is_none() {
             // Whoever took the lock's place, or the journal's, writes on its own; nothing of ours may follow.
-            if self.lock.as_ref().is_some_and(|lock| !lock.holds()) {
-                state.sealed = Some(Sealed::Unlocked);
-            } else if !state.log.is_current() {
+            if !state.log.is_current() {
                 state.sealed = Some(Sealed::Moved);
+            } else if self.lock.as_ref().is_some_and(|lock| !lock.holds()) {
+                state.sealed = Some(Sealed::Unlocked);
             }
         }
         if let Some(sealed) = state.sealed {

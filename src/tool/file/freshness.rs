@@ -78,6 +78,14 @@ pub(super) fn judge(policy: Policy, change: Change, known: Known) -> Verdict {
 }
 
 impl Freshness {
+    /// Nothing was seen: the agent's history does not have it any more.
+    pub fn forget(&self) {
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// Compares a file with what was seen. `hash` is asked only where the stamp differs.
     pub(super) fn compare(
         &self,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::processes::Mark;
@@ -106,6 +107,21 @@ impl Scratch {
     /// Where requests to scripted models are recorded.
     pub(crate) fn trace(&self) -> PathBuf {
         self.root().join("trace.jsonl")
+    }
+
+    /// The texts that a scripted model was sent in its last request, one for each message.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let requests = fs::read_to_string(self.trace()).unwrap();
+        let last: Value = serde_json::from_str(requests.lines().last().unwrap()).unwrap();
+        let messages = last["messages"].as_array().unwrap();
+        let text = |message: &Value| {
+            let parts = message["content"].as_array().unwrap();
+            parts
+                .iter()
+                .filter_map(|part| part["text"].as_str())
+                .collect()
+        };
+        messages.iter().map(text).collect()
     }
 
     /// Runs git in the repository and gives what it printed.

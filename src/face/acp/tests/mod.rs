@@ -38,7 +38,7 @@ use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
 use crate::schema::Validator;
-use crate::session::deps::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, OwnTurns, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
@@ -96,7 +96,7 @@ struct Agent {
     acp: Acp,
     sessions: Sessions,
     hub: Arc<Hub>,
-    dir: TempDir,
+    dir: Arc<TempDir>,
 }
 
 impl Agent {
@@ -113,7 +113,7 @@ impl Agent {
 
     fn with(input: LoadInput<'_>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self::at(dir, input)
+        Self::at(Arc::new(dir), input)
     }
 
     /// Another process over the same home.
@@ -127,7 +127,7 @@ impl Agent {
         )
     }
 
-    fn at(dir: TempDir, input: LoadInput<'_>) -> Self {
+    fn at(dir: Arc<TempDir>, input: LoadInput<'_>) -> Self {
         let home = dir.path().join("home");
         let clock: Arc<dyn Clock> = Arc::new(FakeClock::at(Timestamp(0)));
         let config = Arc::new(config::load(input));
@@ -150,7 +150,7 @@ impl Agent {
             models: Arc::new(Registry::new(&config, Arc::new(Http::new(now)), scripts)),
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn Publish>,
-            run_detached: false,
+            own_turns: OwnTurns::WhileAttended,
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock,
@@ -203,6 +203,7 @@ impl Agent {
             n_requests: 0,
             methods: HashMap::new(),
             seen: Vec::new(),
+            _home: self.dir.clone(),
         }
     }
 
@@ -236,6 +237,8 @@ struct Client {
     methods: HashMap<u64, String>,
     /// What came while something else was waited for.
     seen: Vec<Value>,
+    /// A session whose directory is gone would write no more.
+    _home: Arc<TempDir>,
 }
 
 impl Client {

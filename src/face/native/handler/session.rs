@@ -2,20 +2,21 @@
 
 use longshore_protocol::id::SessionId;
 use longshore_protocol::method::session::{
-    AttachParams, AttachResult, CloseParams, CloseResult, CreateParams, CreateResult, DetachParams,
-    DetachResult, EventsParams, EventsResult, GetParams, GetResult, ListParams, ListResult, Replay,
-    ResumeParams, ResumeResult, SetParams, SetResult, TranscriptParams, TranscriptResult,
+    AttachParams, AttachResult, ClearParams, ClearResult, CloseParams, CloseResult, CreateParams,
+    CreateResult, DeleteParams, DeleteResult, DetachParams, DetachResult, EventsParams,
+    EventsResult, GetParams, GetResult, ListParams, ListResult, Replay, ResumeParams, ResumeResult,
+    SetParams, SetResult, TranscriptParams, TranscriptResult, UndoParams, UndoResult,
 };
-use longshore_protocol::value::session::Snapshot;
+use longshore_protocol::value::session::{Pending, Snapshot, Status};
 
 use super::page_limit;
 use crate::face::native::dispatch::Cx;
+use crate::face::native::error::invalid_params;
 use crate::face::native::project;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PAGE;
-use crate::session::CreateOptions;
-use crate::session::View;
 use crate::session::list::ListFilter;
+use crate::session::{CreateOptions, View, not_found};
 
 /// What one page of `session/events` holds at most, about. Chosen: a reply that any host can take in one line.
 const EVENTS_BYTES: usize = 4 << 20;
@@ -154,14 +155,30 @@ pub(in crate::face::native) async fn list(cx: Cx, params: ListParams) -> Result<
 }
 
 pub(in crate::face::native) async fn get(cx: Cx, params: GetParams) -> Result<GetResult, Fault> {
-    let session = cx.deps().sessions.view(&params.session_id).await?.session;
-    Ok(GetResult { session })
+    let view = cx.deps().sessions.view(&params.session_id).await?;
+    let pending = (view.session.status != Status::Closed).then(|| Pending {
+        turns: count(view.queued.len() + usize::from(view.running.is_some())),
+        tasks: count(view.n_tasks),
+        notices: count(view.n_notices),
+        jobs: count(view.n_jobs),
+    });
+    Ok(GetResult {
+        session: view.session,
+        pending,
+    })
 }
 
 pub(in crate::face::native) async fn set(cx: Cx, params: SetParams) -> Result<SetResult, Fault> {
     let handle = cx.deps().sessions.open(&params.session_id).await?;
     let session = handle.set(params.changes()).await?;
-    Ok(SetResult { session })
+    Ok(SetResult {
+        session,
+        pending: None,
+    })
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 pub(in crate::face::native) async fn transcript(
@@ -198,10 +215,50 @@ pub(in crate::face::native) async fn events(
     Ok(EventsResult { items, last_seq })
 }
 
+pub(in crate::face::native) async fn undo(cx: Cx, params: UndoParams) -> Result<UndoResult, Fault> {
+    let turns = params.turns.unwrap_or(1);
+    if turns == 0 {
+        let message = "An undo takes back one turn or more.";
+        return Err(invalid_params("/turns", "a number from 1 on", message));
+    }
+    let handle = cx.deps().sessions.open(&params.session_id).await?;
+    let undone = handle.undo(turns as usize).await?;
+    Ok(UndoResult {
+        undone: undone.turns,
+        undoable: u32::try_from(undone.undoable).unwrap_or(u32::MAX),
+        files_restored: false,
+        session: undone.session,
+    })
+}
+
+pub(in crate::face::native) async fn clear(
+    cx: Cx,
+    params: ClearParams,
+) -> Result<ClearResult, Fault> {
+    let handle = cx.deps().sessions.open(&params.session_id).await?;
+    let session = handle.clear().await?;
+    Ok(ClearResult {
+        session,
+        pending: None,
+    })
+}
+
 pub(in crate::face::native) async fn close(
     cx: Cx,
     params: CloseParams,
 ) -> Result<CloseResult, Fault> {
     cx.deps().sessions.close(&params.session_id).await?;
     Ok(CloseResult {})
+}
+
+pub(in crate::face::native) async fn delete(
+    cx: Cx,
+    params: DeleteParams,
+) -> Result<DeleteResult, Fault> {
+    let id = params.session_id;
+    if cx.deps().sessions.delete(&id).await? {
+        Ok(DeleteResult {})
+    } else {
+        Err(not_found(&id))
+    }
 }

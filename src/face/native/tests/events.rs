@@ -406,6 +406,11 @@ fn samples() -> Vec<DomainEvent> {
             total: usage(),
         },
         DomainEvent::SessionClosed,
+        DomainEvent::SessionDeleted,
+        DomainEvent::SessionCleared,
+        DomainEvent::TurnsUndone {
+            turns: vec![turn()],
+        },
         DomainEvent::TurnQueued {
             turn: turn(),
             input: Vec::new(),

@@ -27,7 +27,7 @@ use crate::os::ids::SeededIds;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
 use crate::rpc;
-use crate::session::deps::{Deps, Loads, Running};
+use crate::session::deps::{Deps, Loads, OwnTurns, Running};
 use crate::session::store::Store;
 use crate::tool::file::FileLocks;
 use crate::tool::shell::Shell;
@@ -64,7 +64,7 @@ impl Server {
             models: Arc::new(Registry::new(&config, Arc::new(Http::new(now)), scripts)),
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn crate::kernel::port::Publish>,
-            run_detached: false,
+            own_turns: OwnTurns::WhileAttended,
             asks: Arc::clone(&hub) as Arc<dyn crate::kernel::port::AskHost>,
             host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock: Arc::clone(&clock),
