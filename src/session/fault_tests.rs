@@ -116,49 +116,65 @@ fn said(home: &Home, id: &SessionId) -> Said {
         .collect()
 }
 
+/// Runs a session once for each step of the disk that there is to fail.
+async fn each_in_turn(how: How) {
+    let (mut n, mut n_failed) = (0, 0);
+    loop {
+        let disk = Arc::new(how.at(n));
+        let home = Home::on_disk(disk.clone());
+        let healing = disk.clone();
+        let (id, failed) = busy(&home, how, move || healing.heal()).await;
+        let n_calls = disk.calls(how.op());
+        n_failed += failed;
+        goes_on(&home, &id, &format!("{how:?} at {n}")).await;
+        n += 1;
+        if n > n_calls {
+            break;
+        }
+    }
+    // The faults met what they were meant for.
+    let expected = match how.op() {
+        Op::Write => 30,
+        Op::SyncData => 2,
+        Op::Truncate | Op::Rename | Op::SyncDir => 0,
+    };
+    assert!(
+        n_failed >= expected,
+        "{how:?}: {n_failed} turns failed of {n} runs"
+    );
+}
+
 #[tokio::test(start_paused = true)]
-async fn every_step_of_the_disk_fails_in_turn() {
-    let hows = [
-        How::Once(Op::Write, libc::EIO),
-        How::Lasting(Op::Write, libc::ENOSPC),
-        How::Torn(libc::ENOSPC),
+async fn every_write_fails_in_turn() {
+    each_in_turn(How::Once(Op::Write, libc::EIO)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_disk_is_full_from_every_write_on() {
+    each_in_turn(How::Lasting(Op::Write, libc::ENOSPC)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_is_cut_short_in_turn() {
+    each_in_turn(How::Torn(libc::ENOSPC)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_other_step_fails_in_turn() {
+    for how in [
         How::Once(Op::SyncData, libc::EIO),
         How::Once(Op::Rename, libc::EIO),
         How::Lasting(Op::SyncDir, libc::EIO),
         How::Once(Op::Truncate, libc::EIO),
-    ];
-    for how in hows {
-        let (mut n, mut n_failed) = (0, 0);
-        loop {
-            let disk = Arc::new(how.at(n));
-            let home = Home::on_disk(disk.clone());
-            let healing = disk.clone();
-            let (id, failed) = busy(&home, how, move || healing.heal()).await;
-            let n_calls = disk.calls(how.op());
-            n_failed += failed;
-            goes_on(&home, &id, &format!("{how:?} at {n}")).await;
-            n += 1;
-            if n > n_calls {
-                break;
-            }
-        }
-        // The faults met what they were meant for.
-        let expected = match how.op() {
-            Op::Write => 30,
-            Op::SyncData => 2,
-            Op::Truncate | Op::Rename | Op::SyncDir => 0,
-        };
-        assert!(
-            n_failed >= expected,
-            "{how:?}: {n_failed} turns failed of {n} runs"
-        );
+    ] {
+        each_in_turn(how).await;
     }
 }
 
 /// Everything that was said is there, and the session goes on.
 async fn goes_on(home: &Home, id: &SessionId, what: &str) {
     let said = said(home, id);
-    let again = home.again();
+    let again = home.again_on(Arc::new(FaultyDisk::new().lazy()));
     let dir = again.sessions.deps.store.find(id).unwrap();
     let handle = again
         .sessions

@@ -82,6 +82,15 @@ impl Home {
         self.again_with(Config::default())
     }
 
+    /// Another server on the same home, whose journals, blobs and caches are on a given disk.
+    pub(crate) fn again_on(&self, disk: Arc<dyn Disk>) -> Self {
+        let config = Config {
+            files_fsync: false,
+            ..Config::default()
+        };
+        Self::on(self.dir.clone(), config, Detached::Wait, disk)
+    }
+
     /// Another server on the same home, configured in some way.
     pub(crate) fn again_with(&self, config: Config) -> Self {
         let disk = Arc::new(RealDisk);
