@@ -17,7 +17,7 @@ use crate::config::{self, Assignment, LoadInput, UserFile};
 use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
 use crate::face::acp::AcpDeps;
-use crate::face::native::NativeDeps;
+use crate::face::native::{NativeDeps, OnShutdown};
 use crate::http::Http;
 use crate::hub::{AskLimits, Hub, Now};
 use crate::kernel::limits::{PROCESS_GRACE, TASKS_PER_PROCESS};
@@ -38,6 +38,18 @@ use crate::store::cleanup::Cleanup;
 use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
+/// What a process is put together for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// A server that belongs to the host which started it, and ends with it. It does nothing of its own once nobody watches.
+    #[default]
+    Hosted,
+    /// One run to completion.
+    Headless,
+    /// A server that belongs to nobody: it outlives its hosts, and goes on without them.
+    Daemon,
+}
+
 /// What the command line says about configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -49,8 +61,8 @@ pub struct Options {
     pub assignments: Vec<String>,
     /// The model to use.
     pub model: Option<String>,
-    /// For one run to completion instead of a server.
-    pub is_headless: bool,
+    /// What it is for.
+    pub mode: Mode,
 }
 
 /// Why nothing could be put together.
@@ -72,6 +84,8 @@ pub struct Settings {
     pub config: Arc<Config>,
     /// The environment.
     pub env: Arc<Env>,
+    /// What it is for.
+    pub mode: Mode,
     /// When sessions begin turns that no host asked for.
     pub own_turns: OwnTurns,
 }
@@ -96,15 +110,20 @@ pub struct App {
     cleanup: Arc<Cleanup>,
 }
 
-/// Reads the configuration. Fails only where there is no place to read it from.
-pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
-    let home = options.home.clone().map(|home| {
+/// longshore's directory.
+pub fn home(env: &Env, options: &Options) -> Result<PathBuf, StartError> {
+    let named = options.home.clone().map(|home| {
         env.start_dir()
             .map_or(home.clone(), |start| start.join(&home))
     });
-    let home = home
+    named
         .or_else(|| env.longshore_home())
-        .ok_or(StartError::NoHome)?;
+        .ok_or(StartError::NoHome)
+}
+
+/// Reads the configuration. Fails only where there is no place to read it from.
+pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
+    let home = home(&env, options)?;
     let assignments = options
         .assignments
         .iter()
@@ -125,23 +144,25 @@ pub fn settings(env: Env, options: &Options) -> Result<Settings, StartError> {
         variables,
         assignments,
         model: options.model.clone(),
-        is_headless: options.is_headless,
+        is_headless: options.mode == Mode::Headless,
         home: env.home_dir(),
         read_secret: &read_secret,
     };
     let mut config = config::load(input);
     config.file = file;
-    let own_turns = match (options.is_headless, config.task.headless.mode) {
-        (true, HeadlessMode::Steer) => OwnTurns::Always,
-        (true, HeadlessMode::Drain | HeadlessMode::Exit) => OwnTurns::Never,
-        // A server that a host spawned does nothing of its own once nobody watches.
-        (false, _) if config.session.run_detached.unwrap_or(false) => OwnTurns::Always,
-        (false, _) => OwnTurns::WhileAttended,
+    let own_turns = match (options.mode, config.task.headless.mode) {
+        (Mode::Headless, HeadlessMode::Steer) => OwnTurns::Always,
+        (Mode::Headless, HeadlessMode::Drain | HeadlessMode::Exit) => OwnTurns::Never,
+        (mode, _) if config.session.run_detached.unwrap_or(mode == Mode::Daemon) => {
+            OwnTurns::Always
+        }
+        (Mode::Hosted | Mode::Daemon, _) => OwnTurns::WhileAttended,
     };
     Ok(Settings {
         home,
         config: Arc::new(config),
         env: Arc::new(env),
+        mode: options.mode,
         own_turns,
     })
 }
@@ -173,6 +194,7 @@ impl App {
             config,
             env,
             own_turns,
+            ..
         } = &settings;
         let clock: Arc<dyn Clock> = match &config.clock_file {
             Some(path) => Arc::new(FileClock::new(path.clone())),
@@ -200,6 +222,7 @@ impl App {
             store: store.clone(),
             publish: hub.clone(),
             own_turns: *own_turns,
+            leaves_turns: settings.mode == Mode::Daemon,
             asks: hub.clone(),
             host_fs: hub.clone(),
             clock: clock.clone(),
@@ -258,6 +281,10 @@ impl App {
             },
             limits: config.limits.clone(),
             warnings: Box::new(move || config.warnings.clone()),
+            on_shutdown: match self.settings.mode {
+                Mode::Hosted | Mode::Headless => OnShutdown::Server,
+                Mode::Daemon => OnShutdown::Connection,
+            },
             stop,
         }
     }

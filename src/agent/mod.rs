@@ -9,7 +9,9 @@ mod attachment;
 pub mod call;
 pub mod context;
 mod media;
+pub mod open;
 pub mod question;
+pub mod reopen;
 pub mod repeat;
 pub mod state;
 pub mod step;
@@ -168,6 +170,17 @@ impl Steers {
     /// Adds input.
     pub fn push(&self, steer: Steer) {
         self.lock().push(steer);
+    }
+
+    /// Takes the first.
+    pub fn pop(&self) -> Option<Steer> {
+        let mut steers = self.lock();
+        (!steers.is_empty()).then(|| steers.remove(0))
+    }
+
+    /// Puts back what was taken last.
+    pub fn put_back(&self, steer: Steer) {
+        self.lock().insert(0, steer);
     }
 
     /// Takes all of it, in order.

@@ -3,23 +3,20 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use longshore_protocol::id::{ApprovalId, QuestionId, SessionId, ToolCallId, TurnId};
+use longshore_protocol::id::{SessionId, ToolCallId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::turn::{FinishReason, Origin, TurnReason};
+use longshore_protocol::value::usage::Usage;
 
 use super::Agent;
 use super::context::input::convert;
-use super::context::render::estimate;
 use super::context::{Context, Mark};
-use super::turn::message_origin;
+use super::open::{CallStage, Left, OpenCall, OpenStep, OpenTurn, QueuedTurn};
+use super::turn::{message_origin, text_of};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::message::{Message, MessageOrigin, ModelCall, Part, Thinking};
 use crate::kernel::wake::WakeKey;
-
-/// What a call gets as its result where the server ended while it was open.
-pub const UNKNOWN: &str = "The server ended while this call was open. Whether it had any effect is unknown: check \
-    before you repeat it.";
 
 /// What stands in the place of an input whose line in the journal could not be read.
 const LOST: &str = "[The user's words at this place were lost by damage to the session's journal.]";
@@ -29,31 +26,10 @@ pub struct Restore {
     agent: Agent,
     /// Every call so far.
     calls: HashSet<ToolCallId>,
+    left: Left,
     /// Where each turn of the conversation began.
     begins: Vec<Begin>,
-    step: Option<OpenStep>,
-    turn: Option<TurnId>,
-    queued: Vec<TurnId>,
-    approvals: Vec<ApprovalId>,
-    questions: Vec<QuestionId>,
     model_state: Vec<(String, serde_json::Value)>,
-}
-
-/// What was still open at the end of a journal, because the server ended without closing it.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Open {
-    /// The turn that ran.
-    pub turn: Option<TurnId>,
-    /// Its step, where a request was under way.
-    pub step: Option<u32>,
-    /// Calls without a result.
-    pub calls: Vec<ToolCallId>,
-    /// Turns that waited.
-    pub queued: Vec<TurnId>,
-    /// Asks without an end.
-    pub approvals: Vec<ApprovalId>,
-    /// Likewise.
-    pub questions: Vec<QuestionId>,
 }
 
 /// How everything that an undo takes back was before a turn.
@@ -67,28 +43,14 @@ struct Begin {
     told: Vec<WakeKey>,
 }
 
-struct OpenStep {
-    number: u32,
-    /// Tokens in the context once its answer stands there.
-    tokens: Option<u64>,
-    parts: Vec<Part>,
-    partial: bool,
-    calls: Vec<ModelCall>,
-    results: Vec<Option<Message>>,
-}
-
 impl Restore {
     /// For a session.
     pub fn new(session: SessionId) -> Self {
         Self {
             agent: Agent::new(session),
             calls: HashSet::new(),
+            left: Left::default(),
             begins: Vec::new(),
-            step: None,
-            turn: None,
-            queued: Vec::new(),
-            approvals: Vec::new(),
-            questions: Vec::new(),
             model_state: Vec::new(),
         }
     }
@@ -107,11 +69,33 @@ impl Restore {
                 context_tokens,
             } => {
                 self.agent.usage.add(&usage);
-                if let Some(step) = &mut self.step {
-                    step.tokens = Some(context_tokens);
+                if let Some(turn) = &mut self.left.turn {
+                    turn.usage.add(&usage);
+                }
+                if let Some(step) = self.step() {
+                    (step.usage, step.tokens) = (usage, Some(context_tokens));
                 }
             }
             StateRecord::Shell { input, output } => self.agent.heard_shell(input, output),
+            StateRecord::Queued {
+                turn,
+                origin,
+                input,
+            } => self.queued(QueuedTurn {
+                turn,
+                origin,
+                input,
+            }),
+            StateRecord::Steered { input, .. } => self.left.steers.push(input),
+            StateRecord::Called { finish, calls } => {
+                for call in &calls {
+                    self.agent.ids.seen(call.id.as_str());
+                }
+                if let Some(step) = self.step() {
+                    step.finish = Some(finish);
+                    step.calls = calls.into_iter().map(OpenCall::new).collect();
+                }
+            }
             // Jobs belong to the session.
             StateRecord::Cron(_) => {}
             StateRecord::ModelState { key, value } => {
@@ -124,7 +108,16 @@ impl Restore {
     /// Takes in an event.
     pub fn event(&mut self, event: &DomainEvent) {
         match event {
-            DomainEvent::TurnQueued { turn, .. } => self.queued.push(turn.clone()),
+            DomainEvent::TurnQueued { turn, input } => {
+                // Older journals say so by the event alone.
+                if !self.left.queued.iter().any(|queued| queued.turn == *turn) {
+                    self.queued(QueuedTurn {
+                        turn: turn.clone(),
+                        origin: Origin::User,
+                        input: input.clone(),
+                    });
+                }
+            }
             DomainEvent::TurnStarted {
                 turn,
                 origin,
@@ -133,9 +126,11 @@ impl Restore {
             } => {
                 // A turn before it may have no end here: a full disk did not take it.
                 self.close_step(None);
+                self.left.queued.retain(|queued| queued.turn != *turn);
+                if origin.is_from_host() {
+                    self.left.carried.clear();
+                }
                 self.begin(turn, origin.is_from_host());
-                self.queued.retain(|queued| queued != turn);
-                self.turn = Some(turn.clone());
                 self.agent.interrupted = false;
                 self.input(*origin, input, wakes);
             }
@@ -144,28 +139,42 @@ impl Restore {
                 origin,
                 input,
                 wakes,
-            } => self.input(*origin, input, wakes),
+            } => {
+                if origin.is_from_host() && !self.left.steers.is_empty() {
+                    self.left.steers.remove(0);
+                }
+                self.input(*origin, input, wakes);
+            }
             DomainEvent::TurnEnded { turn, reason, .. } => {
                 self.close_step(None);
-                self.queued.retain(|queued| queued != turn);
-                if self.turn.as_ref() == Some(turn) {
-                    self.turn = None;
+                self.left.queued.retain(|queued| queued.turn != *turn);
+                if self.left.turn.take_if(|open| open.turn == *turn).is_some() {
                     self.agent.interrupted = *reason == TurnReason::Cancelled;
+                    if self.agent.interrupted {
+                        let steers = std::mem::take(&mut self.left.steers);
+                        self.left.carried.extend(steers.into_iter().flatten());
+                    }
                 }
             }
             DomainEvent::TurnsUndone { turns } => self.undo(turns),
             DomainEvent::SessionCleared => self.clear(),
             DomainEvent::StepStarted { turn, step } => {
                 self.close_step(None);
-                if self.turn.as_ref() != Some(turn) {
+                if self
+                    .left
+                    .turn
+                    .as_ref()
+                    .is_none_or(|open| open.turn != *turn)
+                {
                     // The line that began the turn could not be read; an answer to nothing is no valid history.
-                    self.turn = Some(turn.clone());
                     self.begin(turn, true);
                     self.agent
                         .context
                         .push(Message::user(LOST, MessageOrigin::User));
                 }
-                self.step = Some(OpenStep::new(*step));
+                if let Some(turn) = &mut self.left.turn {
+                    turn.step = Some(OpenStep::new(*step));
+                }
             }
             DomainEvent::StepEnded { finish, .. } | DomainEvent::StepInterrupted { finish, .. } => {
                 self.close_step(Some(*finish));
@@ -194,20 +203,34 @@ impl Restore {
                 self.part(Part::Thinking(thinking), *partial);
             }
             DomainEvent::ToolStarted {
-                call, name, origin, ..
+                call,
+                name,
+                accesses,
+                origin,
+                ..
             } => {
                 self.agent.ids.seen(call.as_str());
                 // Damage can give a call the id of another; no provider takes two of one id.
                 let is_new = self.calls.insert(call.clone());
-                if let Some(step) = self.step.as_mut().filter(|_| is_new) {
-                    step.calls.push(ModelCall {
-                        id: call.clone(),
-                        provider_id: origin.provider_id.clone(),
-                        name: name.clone(),
-                        arguments: origin.arguments.clone(),
-                        extras: origin.extras.clone(),
-                    });
-                    step.results.push(None);
+                if let Some(step) = self.step() {
+                    if is_new && step.call(call).is_none() {
+                        step.calls.push(OpenCall::new(ModelCall {
+                            id: call.clone(),
+                            provider_id: origin.provider_id.clone(),
+                            name: name.clone(),
+                            arguments: origin.arguments.clone(),
+                            extras: origin.extras.clone(),
+                        }));
+                    }
+                    if let Some(known) = step.call(call) {
+                        known.stage = known.stage.max(CallStage::Announced);
+                        known.touches = !accesses.is_empty();
+                    }
+                }
+            }
+            DomainEvent::ToolRunning { call } => {
+                if let Some(known) = self.step().and_then(|step| step.call(call)) {
+                    known.stage = CallStage::Running;
                 }
             }
             DomainEvent::ToolCompleted {
@@ -219,23 +242,46 @@ impl Restore {
                 ..
             } => {
                 self.told(told);
-                if let Some(step) = &mut self.step {
-                    step.result(call, output.clone(), *is_error, note.clone());
+                if let Some(known) = self.step().and_then(|step| step.call(call)) {
+                    // The first result of a call counts; a later one is a stray.
+                    known.result.get_or_insert_with(|| Message::ToolResult {
+                        call: call.clone(),
+                        parts: output.clone(),
+                        is_error: *is_error,
+                        note: note.clone().filter(|note| !note.is_empty()),
+                    });
                 }
             }
             DomainEvent::ApprovalRequested { request } => {
                 self.agent.ids.seen(request.approval_id.as_str());
-                self.approvals.push(request.approval_id.clone());
+                self.left.approvals.push(request.clone());
             }
-            DomainEvent::ApprovalResolved { approval, .. } => {
-                self.approvals.retain(|open| open != approval);
+            DomainEvent::ApprovalResolved {
+                approval,
+                outcome,
+                option,
+                ..
+            } => {
+                let open = &mut self.left.approvals;
+                let ended: Vec<_> = open
+                    .extract_if(.., |request| request.approval_id == *approval)
+                    .collect();
+                for request in ended {
+                    if let Some(known) = self
+                        .step()
+                        .and_then(|step| step.call(&request.tool_call_id))
+                    {
+                        known.approved = Some((*outcome, *option));
+                    }
+                }
             }
             DomainEvent::QuestionRequested { request } => {
                 self.agent.ids.seen(request.question_id.as_str());
-                self.questions.push(request.question_id.clone());
+                self.left.questions.push(request.clone());
             }
             DomainEvent::QuestionResolved { question, .. } => {
-                self.questions.retain(|open| open != question);
+                let open = &mut self.left.questions;
+                open.retain(|request| request.question_id != *question);
             }
             DomainEvent::TodoUpdated { todos } => self.agent.todos = Arc::from(todos.clone()),
             DomainEvent::SessionCreated { .. }
@@ -248,7 +294,6 @@ impl Restore {
             | DomainEvent::MessageDelta { .. }
             | DomainEvent::ThinkingDelta { .. }
             | DomainEvent::ToolDelta { .. }
-            | DomainEvent::ToolRunning { .. }
             | DomainEvent::ToolProgress { .. }
             | DomainEvent::ShellStarted { .. }
             | DomainEvent::ShellOutput { .. }
@@ -287,26 +332,33 @@ impl Restore {
         of_user.count()
     }
 
-    /// What is still open: closing it is the session's matter.
-    pub fn open(&self) -> Open {
-        let calls = self.step.iter().flat_map(OpenStep::open_calls).collect();
-        Open {
-            turn: self.turn.clone(),
-            step: self.step.as_ref().map(|step| step.number),
-            calls,
-            queued: self.queued.clone(),
-            approvals: self.approvals.clone(),
-            questions: self.questions.clone(),
+    /// The agent, what model clients had kept, by model, and what is still open. The step of an open turn is not in the
+    /// agent's history: that is for whoever ends the turn or goes on with it.
+    pub fn finish(self) -> (Agent, Vec<(String, serde_json::Value)>, Left) {
+        (self.agent, self.model_state, self.left)
+    }
+
+    fn step(&mut self) -> Option<&mut OpenStep> {
+        self.left.turn.as_mut()?.step.as_mut()
+    }
+
+    /// Words that wait as a turn of their own do so no longer as steers, and come first.
+    fn queued(&mut self, turn: QueuedTurn) {
+        if turn.origin == Origin::Steer {
+            self.left.steers.clear();
+            self.left.queued.insert(0, turn);
+        } else {
+            self.left.queued.push(turn);
         }
     }
 
-    /// The agent, and what model clients had kept, by model.
-    pub fn finish(mut self) -> (Agent, Vec<(String, serde_json::Value)>) {
-        self.close_step(None);
-        (self.agent, self.model_state)
-    }
-
     fn begin(&mut self, turn: &TurnId, is_from_host: bool) {
+        self.left.turn = Some(OpenTurn {
+            turn: turn.clone(),
+            usage: Usage::default(),
+            text: String::new(),
+            step: None,
+        });
         self.begins.push(Begin {
             turn: turn.clone(),
             is_from_host,
@@ -326,7 +378,9 @@ impl Restore {
         else {
             return;
         };
-        (self.step, self.turn) = (None, None);
+        self.left.turn = None;
+        self.left.steers.clear();
+        self.left.carried.clear();
         let undone = self.begins.drain(first..).collect::<Vec<_>>();
         for key in undone.iter().flat_map(|begin| &begin.told) {
             self.agent.told.remove(key);
@@ -340,7 +394,9 @@ impl Restore {
 
     /// Begins the conversation anew. What the model was told outside of it is not told again.
     fn clear(&mut self) {
-        (self.step, self.turn) = (None, None);
+        self.left.turn = None;
+        self.left.steers.clear();
+        self.left.carried.clear();
         self.begins.clear();
         self.agent.context = Context::default();
         self.agent.todos = Arc::from([]);
@@ -364,93 +420,22 @@ impl Restore {
     }
 
     fn part(&mut self, part: Part, partial: bool) {
-        if let Some(step) = &mut self.step {
+        if let Some(step) = self.step() {
             step.parts.push(part);
             step.partial |= partial;
         }
     }
 
     fn close_step(&mut self, finish: Option<FinishReason>) {
-        let Some(step) = self.step.take() else { return };
-        let OpenStep {
-            number: _,
-            tokens,
-            parts,
-            partial,
-            calls,
-            results,
-        } = step;
-        if finish == Some(FinishReason::Filtered) {
-            return;
-        }
-        let says_something = parts
-            .iter()
-            .any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
-        if calls.is_empty() && !says_something {
-            return;
-        }
-        let results = calls
-            .iter()
-            .zip(results)
-            .map(|(call, result)| {
-                result.unwrap_or_else(|| Message::ToolResult {
-                    call: call.id.clone(),
-                    parts: vec![Part::text(UNKNOWN)],
-                    is_error: true,
-                    note: None,
-                })
-            })
-            .collect();
-        let answer = Message::Assistant {
-            parts,
-            calls,
-            partial,
-        };
-        let tokens = tokens.unwrap_or_else(|| self.agent.context.tokens() + estimate(&answer));
-        self.agent.context.push_exchange(answer, tokens, results);
-    }
-}
-
-impl OpenStep {
-    fn new(number: u32) -> Self {
-        Self {
-            number,
-            tokens: None,
-            parts: Vec::new(),
-            partial: false,
-            calls: Vec::new(),
-            results: Vec::new(),
-        }
-    }
-
-    /// The first result of a call counts; a later one is a stray.
-    fn result(
-        &mut self,
-        call: &ToolCallId,
-        parts: Vec<Part>,
-        is_error: bool,
-        note: Option<String>,
-    ) {
-        let Some(n) = self.calls.iter().position(|known| known.id == *call) else {
+        let Some(turn) = &mut self.left.turn else {
             return;
         };
-        if self.results[n].is_none() {
-            let note = note.filter(|note| !note.is_empty());
-            self.results[n] = Some(Message::ToolResult {
-                call: call.clone(),
-                parts,
-                is_error,
-                note,
-            });
+        let Some(step) = turn.step.take() else { return };
+        let said = text_of(&step.parts);
+        if !said.is_empty() {
+            turn.text = said;
         }
-    }
-
-    fn open_calls(&self) -> impl Iterator<Item = ToolCallId> {
-        self.calls
-            .iter()
-            .zip(&self.results)
-            .filter(|(_, result)| result.is_none())
-            .map(|(call, _)| call.id.clone())
+        self.agent.close_step(step, finish);
     }
 }
 
@@ -536,14 +521,9 @@ mod tests {
             finish: FinishReason::ToolCalls,
             usage,
         });
-        assert_eq!(
-            restore.open(),
-            Open {
-                turn: Some("t1".into()),
-                ..Open::default()
-            }
-        );
-        let (mut agent, _) = restore.finish();
+        let (mut agent, _, left) = restore.finish();
+        let turn = left.turn.unwrap();
+        assert_eq!((turn.turn.as_str(), turn.step), ("t1", None));
         let calls: Vec<String> = agent
             .context
             .messages()
@@ -571,8 +551,16 @@ mod tests {
         ] {
             restore.event(&event);
         }
-        assert_eq!(restore.open().calls, [ToolCallId::from("call_2")]);
-        let (agent, _) = restore.finish();
+        let (mut agent, _, left) = restore.finish();
+        let step = left.turn.unwrap().step.unwrap();
+        let open: Vec<&str> = step
+            .calls
+            .iter()
+            .filter(|call| call.result.is_none())
+            .map(|call| call.call.id.as_str())
+            .collect();
+        assert_eq!(open, ["call_2"]);
+        agent.close_step(step, None);
         let texts: Vec<String> = agent
             .context
             .messages()
@@ -583,7 +571,7 @@ mod tests {
             })
             .collect();
         assert!(
-            texts[0].contains("\"a\"") && texts[1].contains("unknown"),
+            texts[0].contains("\"a\"") && texts[1].contains("no effect"),
             "{texts:?}"
         );
     }
@@ -601,7 +589,9 @@ mod tests {
             text: "answer".into(),
             partial: false,
         });
-        let messages = restore.finish().0.context.messages();
+        let (mut agent, _, left) = restore.finish();
+        agent.close_step(left.turn.unwrap().step.unwrap(), None);
+        let messages = agent.context.messages();
         assert_eq!(*messages[0], Message::user(LOST, MessageOrigin::User));
         assert!(matches!(&*messages[1], Message::Assistant { .. }));
     }

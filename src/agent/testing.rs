@@ -29,7 +29,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::context::prompt::Surroundings;
-use super::state::{Open, Restore};
+use super::open::Left;
+use super::state::Restore;
 use super::turn::{TurnInput, TurnOutcome};
 use super::{Agent, Attachments, Board, Steers, TurnCx};
 use crate::config::values::{ImageConfig, LoopConfig};
@@ -236,8 +237,8 @@ impl Bench {
                 Entry::Live(_) => {}
             }
         }
-        assert_eq!(restore.open(), Open::default(), "nothing stays open");
-        let (restored, _) = restore.finish();
+        let (restored, _, left) = restore.finish();
+        assert_eq!(left, Left::default(), "nothing stays open");
         assert_eq!(restored.context.messages(), history);
         assert_eq!(restored.context.tokens(), self.agent.context.tokens());
         assert_eq!(
@@ -509,6 +510,11 @@ pub(crate) fn line(entry: &Entry) -> String {
         Entry::State(StateRecord::Shell { .. }) => return "state shell".into(),
         Entry::State(StateRecord::Cron(_)) => return "state cron".into(),
         Entry::State(StateRecord::ModelState { .. }) => return "state model".into(),
+        Entry::State(StateRecord::Queued { turn, .. }) => return format!("state queued {turn}"),
+        Entry::State(StateRecord::Steered { turn, .. }) => return format!("state steered {turn}"),
+        Entry::State(StateRecord::Called { calls, .. }) => {
+            return format!("state called {}", calls.len());
+        }
         Entry::Live(event) | Entry::Durable(event) => event,
     };
     event_line(event)
@@ -656,6 +662,15 @@ impl FakeAsks {
 impl AskHost for FakeAsks {
     fn ability(&self, _: &SessionId, _: AskKind) -> Ability {
         *self.ability.lock().unwrap()
+    }
+
+    fn ask_again(
+        &self,
+        ask: Arc<Ask>,
+        _: Duration,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, AskOutcome> {
+        self.ask(ask, cancel)
     }
 
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome> {

@@ -19,7 +19,7 @@ use super::{Agent, Steer, TurnCx};
 use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::{INVALID_STOP, REPEAT_STOP};
-use crate::kernel::message::{Message, MessageOrigin, Part};
+use crate::kernel::message::{Message, MessageOrigin, ModelCall, Part};
 use crate::kernel::wake::{Wake, WakeKey};
 
 /// What begins a turn.
@@ -51,8 +51,10 @@ pub struct TurnOutcome {
 }
 
 /// Why the loop stopped.
-enum End {
+pub(super) enum End {
+    /// The model did, or was stopped.
     Stopped(StopReason),
+    /// By a cancel.
     Cancelled,
 }
 
@@ -63,7 +65,19 @@ impl Agent {
     /// Runs a turn to its end. Never fails: what goes wrong is in the outcome.
     pub async fn run(&mut self, cx: &TurnCx, input: TurnInput) -> TurnOutcome {
         let mut progress = Progress::default();
-        let end = self.run_steps(cx, input, &mut progress).await;
+        let end = match self.begin(cx, input).await {
+            Ok(()) => self.run_steps(cx, 0, &mut progress).await,
+            Err(fault) => Err(fault),
+        };
+        self.outcome(cx, end, progress)
+    }
+
+    pub(super) fn outcome(
+        &mut self,
+        cx: &TurnCx,
+        end: Result<End, Fault>,
+        progress: Progress,
+    ) -> TurnOutcome {
         let (reason, stop, error) = match end {
             Ok(End::Stopped(stop)) => (TurnReason::Completed, stop, None),
             Ok(End::Cancelled) => {
@@ -89,15 +103,14 @@ impl Agent {
         }
     }
 
-    async fn run_steps(
+    /// Runs steps after so many until the turn ends.
+    pub(super) async fn run_steps(
         &mut self,
         cx: &TurnCx,
-        input: TurnInput,
+        mut step: u32,
         progress: &mut Progress,
     ) -> Result<End, Fault> {
-        self.begin(cx, input).await?;
         let limit = cx.limits.max_steps_per_turn;
-        let mut step = 0;
         loop {
             if cx.cancel.is_cancelled() {
                 return Ok(End::Cancelled);
@@ -112,17 +125,25 @@ impl Agent {
                 Answer::Cancelled => return Ok(End::Cancelled),
             };
             progress.said(&whole.parts);
-            match self
+            let ended = self
                 .finish_step(cx, step, whole, &mut progress.streak)
-                .await?
-            {
-                None => {}
-                // What was added while the model had its say is answered in this turn, as long as it has steps left.
-                Some(End::Stopped(_))
-                    if cx.steers.has_news(&self.told) && (limit == 0 || step < limit) => {}
-                Some(end) => return Ok(end),
+                .await?;
+            if let Some(end) = self.ends(cx, step, ended) {
+                return Ok(end);
             }
         }
+    }
+
+    /// Whether the turn ends after a step. What was added while the model had its say is answered in this turn, as long
+    /// as it has steps left.
+    pub(super) fn ends(&self, cx: &TurnCx, step: u32, ended: Option<End>) -> Option<End> {
+        let limit = cx.limits.max_steps_per_turn;
+        ended.filter(|end| {
+            let goes_on = matches!(end, End::Stopped(_))
+                && cx.steers.has_news(&self.told)
+                && (limit == 0 || step < limit);
+            !goes_on
+        })
     }
 
     async fn begin(&mut self, cx: &TurnCx, input: TurnInput) -> Result<(), Fault> {
@@ -156,13 +177,18 @@ impl Agent {
         if std::mem::take(&mut self.interrupted) {
             self.remind(cx, INTERRUPTED)?;
         }
+        self.render_system(cx).await;
+        Ok(())
+    }
+
+    /// Renders the system prompt, where this process has not yet.
+    pub(super) async fn render_system(&mut self, cx: &TurnCx) {
         if self.system.is_none() {
             let (surroundings, cwd) = (cx.surroundings.clone(), cx.workspace.cwd.clone());
             let rendering = crate::os::blocking::run(move || prompt::render(&surroundings, &cwd));
             // A directory that does not answer must not hold a cancelled turn.
             self.system = cx.cancel.run_until_cancelled(rendering).await;
         }
-        Ok(())
     }
 
     /// Tells the model something it was not told by anybody else.
@@ -177,21 +203,35 @@ impl Agent {
 
     async fn take_steers(&mut self, cx: &TurnCx) -> Result<(), Fault> {
         let mut wakes = Vec::new();
-        for steer in cx.steers.take() {
-            match steer {
-                Steer::Wake(wake) => wakes.push(wake),
-                Steer::Shell { input, output } => {
-                    self.take_wakes(cx, std::mem::take(&mut wakes))?;
-                    self.hear_shell(cx.sink.as_ref(), input, output)?;
-                }
-                Steer::Words(words) => {
-                    self.take_wakes(cx, std::mem::take(&mut wakes))?;
-                    let shown = cx.attachments.admit(words, &cx.cancel).await;
-                    self.steered(cx, Origin::Steer, shown, Vec::new())?;
-                }
+        // One at a time, so that nothing is lost where one can't be recorded.
+        while let Some(steer) = cx.steers.pop() {
+            if let Steer::Wake(wake) = steer {
+                wakes.push(wake);
+                continue;
+            }
+            let taken = match self.take_wakes(cx, std::mem::take(&mut wakes)) {
+                Ok(()) => self.take_steer(cx, &steer).await,
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = taken {
+                cx.steers.put_back(steer);
+                return Err(fault);
             }
         }
         self.take_wakes(cx, wakes)
+    }
+
+    async fn take_steer(&mut self, cx: &TurnCx, steer: &Steer) -> Result<(), Fault> {
+        match steer {
+            Steer::Words(words) => {
+                let shown = cx.attachments.admit(words.clone(), &cx.cancel).await;
+                self.steered(cx, Origin::Steer, shown, Vec::new())
+            }
+            Steer::Shell { input, output } => {
+                self.hear_shell(cx.sink.as_ref(), input.clone(), output.clone())
+            }
+            Steer::Wake(wake) => self.take_wakes(cx, vec![wake.clone()]),
+        }
     }
 
     /// What came together is told together.
@@ -260,7 +300,31 @@ impl Agent {
                 "the provider filtered the model's answer; put the request in other words";
             return Err(Fault::new(ErrorKind::Filtered, message));
         }
-        let (results, advice, end) = run_batch(self, cx, &calls, finish, streak).await;
+        let ran = run_batch(self, cx, &calls, finish, streak).await;
+        let answered = Answered {
+            parts,
+            calls,
+            finish,
+            context_tokens,
+        };
+        self.end_step(cx, ended, answered, ran)
+    }
+
+    /// Puts an answer and the results of its calls into the history and says whether the turn ends here.
+    pub(super) fn end_step(
+        &mut self,
+        cx: &TurnCx,
+        ended: DomainEvent,
+        answered: Answered,
+        ran: (Vec<Message>, Advice, BatchEnd),
+    ) -> Result<Option<End>, Fault> {
+        let Answered {
+            parts,
+            calls,
+            finish,
+            context_tokens,
+        } = answered;
+        let (results, advice, end) = ran;
         let asked = !calls.is_empty();
         self.context.push_exchange(
             Message::Assistant {
@@ -313,18 +377,48 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    fn said(&mut self, parts: &[Part]) {
-        let text: String = parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Text(text) => Some(&**text),
-                _ => None,
-            })
-            .collect();
+    /// Of a turn that another process began.
+    pub(super) fn of(usage: Usage, text: String) -> Self {
+        Self {
+            usage,
+            text,
+            streak: Streak::default(),
+        }
+    }
+
+    pub(super) fn said(&mut self, parts: &[Part]) {
+        let text = text_of(parts);
         if !text.is_empty() {
             self.text = text;
         }
     }
+
+    pub(super) fn streak(&mut self) -> &mut Streak {
+        &mut self.streak
+    }
+}
+
+/// An answer whose calls have ended.
+pub(super) struct Answered {
+    /// Text and thinking.
+    pub(super) parts: Vec<Part>,
+    /// The calls, in the provider's order.
+    pub(super) calls: Vec<ModelCall>,
+    /// How it ended.
+    pub(super) finish: FinishReason,
+    /// Tokens in the context once it stands there.
+    pub(super) context_tokens: u64,
+}
+
+/// The words of an answer.
+pub(super) fn text_of(parts: &[Part]) -> String {
+    parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            _ => None,
+        })
+        .collect()
 }
 
 /// As what an input stands in the history.

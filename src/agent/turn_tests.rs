@@ -632,3 +632,27 @@ on_exhausted: loop
         .count();
     assert_eq!(n_calls, 160);
 }
+
+#[tokio::test(start_paused = true)]
+async fn words_that_cannot_be_recorded_stay_for_what_comes_next() {
+    let mut bench = Bench::new("turns: [{steps: [{text: a}]}]\non_exhausted: repeat_last");
+    let cx = bench.turn();
+    for words in ["one", "two"] {
+        cx.steers.push(Steer::Words(input(words)));
+    }
+    let n_before = std::sync::atomic::AtomicU32::new(0);
+    bench.sink.refuse(move |entry| {
+        matches!(entry, Entry::Durable(DomainEvent::TurnSteered { .. }))
+            && n_before.fetch_add(1, std::sync::atomic::Ordering::SeqCst) > 0
+    });
+    let outcome = bench.run_unchecked(&cx, "go").await;
+    assert_eq!(outcome.error.unwrap().kind, ErrorKind::StorageFull);
+    let left: Vec<String> = cx
+        .steers
+        .take()
+        .into_iter()
+        .map(|steer| format!("{steer:?}"))
+        .collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].contains("two"), "{left:?}");
+}

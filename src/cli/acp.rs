@@ -14,11 +14,17 @@ const LAST_WRITES: Duration = Duration::from_millis(300);
 
 /// Serves one client until it is gone.
 pub(super) fn run(env: Env, common: &Common) -> ExitCode {
-    server::run(env, common, ACP_SHUTDOWN, async |app, streams, stop| {
-        let Streams { input, output } = streams;
-        let served = Acp::new(app.acp_deps(stop)).serve(input, output).await;
-        // The client sees how its prompts end before the connection does.
-        app.shutdown(ACP_SHUTDOWN.saturating_sub(LAST_WRITES)).await;
-        served.close(LAST_WRITES).await;
-    })
+    server::run(
+        env,
+        common,
+        "acp",
+        ACP_SHUTDOWN,
+        async |app, streams, stop| {
+            let Streams { input, output } = streams;
+            let served = Acp::new(app.acp_deps(stop)).serve(input, output).await;
+            // The client sees how its prompts end before the connection does.
+            app.shutdown(ACP_SHUTDOWN.saturating_sub(LAST_WRITES)).await;
+            served.close(LAST_WRITES).await;
+        },
+    )
 }

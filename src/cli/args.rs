@@ -7,6 +7,8 @@ use lexopt::prelude::{Long, Short, Value};
 use longshore_protocol::id::SessionId;
 use longshore_protocol::value::session::Mode;
 
+use super::daemon::{BegunBy, Daemon, DaemonOptions, StopWhen};
+
 /// `--help`.
 pub(super) const HELP: &str = include_str!("help.txt");
 
@@ -24,6 +26,8 @@ pub(super) enum Command {
     Version,
     Serve,
     Acp,
+    Daemon(Daemon),
+    Attach,
     Run(Run),
     Demo,
     Doctor,
@@ -90,10 +94,12 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut common = Common::default();
     let mut run = Run::default();
+    let mut daemon = DaemonOptions::default();
     let mut words: Vec<String> = Vec::new();
     let (mut help, mut version) = (false, false);
     while let Some(argument) = parser.next()? {
         let is_run = words.first().is_some_and(|word| word == "run");
+        let is_daemon = words.first().is_some_and(|word| word == "daemon");
         match argument {
             Long("help") | Short('h') => help = true,
             Long("version") | Short('V') => version = true,
@@ -138,12 +144,18 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                     }
                 });
             }
+            Long("listen") if is_daemon => daemon.listen_at(&text(parser.value()?)?)?,
+            Long("listen-anywhere") if is_daemon => daemon.anywhere = true,
+            Long("when-quiet") if is_daemon => daemon.stop = StopWhen::Quiet,
+            Long("begun-by") if is_daemon => {
+                daemon.begun_by = BegunBy::parse(&text(parser.value()?)?)?;
+            }
             Long("cwd") if is_run => run.cwd = Some(parser.value()?.into()),
             Value(word) => words.push(text(word)?),
             other => return Err(other.unexpected()),
         }
     }
-    let command = command(help, version, words, run)?;
+    let command = command(help, version, words, run, daemon)?;
     Ok(Parsed { command, common })
 }
 
@@ -152,6 +164,7 @@ fn command(
     version: bool,
     words: Vec<String>,
     mut run: Run,
+    daemon: DaemonOptions,
 ) -> Result<Command, lexopt::Error> {
     if help {
         return Ok(Command::Help);
@@ -163,6 +176,8 @@ fn command(
     let command = match words.next().as_deref() {
         None | Some("serve") => Command::Serve,
         Some("acp") => Command::Acp,
+        Some("daemon") => Command::Daemon(Daemon::parse(words.next().as_deref(), daemon)?),
+        Some("attach") => Command::Attach,
         Some("demo") => Command::Demo,
         Some("doctor") => Command::Doctor,
         Some("help") => Command::Help,
@@ -252,6 +267,12 @@ mod tests {
         ] {
             assert_eq!(parsed(line).unwrap().command, Command::Cron(what));
         }
+        assert_eq!(parsed(&["attach"]).unwrap().command, Command::Attach);
+        let stop = Command::Daemon(Daemon::Stop(StopWhen::Quiet));
+        assert_eq!(
+            parsed(&["daemon", "stop", "--when-quiet"]).unwrap().command,
+            stop
+        );
         assert_eq!(parsed(&["demo", "--help"]).unwrap().command, Command::Help);
         let run = parsed(&[
             "run", "fix it", "--output", "json", "--mode", "yolo", "--model", "m",
@@ -275,6 +296,13 @@ mod tests {
             (&["serve", "--output", "json"], "--output"),
             (&["run", "--mode", "wild"], "wild"),
             (&["schema", "moon"], "moon"),
+            (&["daemon", "moon"], "moon"),
+            (&["daemon", "--listen", "moon"], "moon"),
+            (
+                &["daemon", "--listen", "ws://0.0.0.0:1"],
+                "--listen-anywhere",
+            ),
+            (&["attach", "--when-quiet"], "--when-quiet"),
             (&["cron", "moon"], "moon"),
             (&["cron", "delete", "s1"], "a job"),
             (&["--log-format", "xml"], "xml"),

@@ -3,13 +3,16 @@
 
 mod acp;
 mod args;
+mod attach;
 mod cron;
+mod daemon;
 mod demo;
 mod doctor;
 mod driver;
 mod headless;
 mod logging;
 mod person;
+mod record;
 mod run;
 mod schema;
 mod serve;
@@ -51,6 +54,8 @@ pub fn main(env: Env, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Schema { of } => schema::run(of),
         Command::Serve => serve::run(env, &common),
         Command::Acp => acp::run(env, &common),
+        Command::Daemon(what) => daemon::run(env, &common, what),
+        Command::Attach => attach::run(&env, &common),
         Command::Run(options) => run::run(env, &common, options),
         Command::Demo => demo::run(env, &common),
         Command::Doctor => doctor::run(env, &common),

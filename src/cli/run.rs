@@ -44,7 +44,7 @@ pub(super) fn run(env: Env, common: &Common, options: Run) -> ExitCode {
         (None, None) => return usage("the directory to work in is not known; use --cwd"),
     };
     let settings = Options {
-        is_headless: true,
+        mode: app::Mode::Headless,
         ..server::options(common)
     };
     let settings = match app::settings(env, &settings) {

@@ -14,13 +14,19 @@ const LAST_WRITES: Duration = Duration::from_millis(500);
 
 /// Serves one host until it is gone.
 pub(super) fn run(env: Env, common: &Common) -> ExitCode {
-    server::run(env, common, SHUTDOWN, async |app, streams, stop| {
-        let Streams { input, output } = streams;
-        let served = Native::new(app.native_deps(stop))
-            .serve(input, output)
-            .await;
-        // The host sees how its sessions end before the connection does.
-        app.shutdown(SHUTDOWN).await;
-        served.close(LAST_WRITES).await;
-    })
+    server::run(
+        env,
+        common,
+        "serve",
+        SHUTDOWN,
+        async |app, streams, stop| {
+            let Streams { input, output } = streams;
+            let served = Native::new(app.native_deps(stop))
+                .serve(input, output)
+                .await;
+            // The host sees how its sessions end before the connection does.
+            app.shutdown(SHUTDOWN).await;
+            served.close(LAST_WRITES).await;
+        },
+    )
 }

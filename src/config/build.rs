@@ -137,6 +137,14 @@ impl Builder<'_> {
         }
         config.permission.rules = rules;
         config.session.run_detached = file.session.run_detached;
+        let for_ever_at_0 =
+            |seconds: u32| (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
+        if let Some(seconds) = file.session.unload_idle_s {
+            config.session.unload_idle = for_ever_at_0(seconds);
+        }
+        if let Some(seconds) = file.daemon.idle_exit_s {
+            config.daemon.idle_exit = for_ever_at_0(seconds);
+        }
         config.shell.path = file
             .shell
             .path

@@ -35,6 +35,8 @@ pub(super) struct FileConfig {
     pub(super) permission: PermissionFile,
     /// Sessions.
     pub(super) session: SessionFile,
+    /// The server that outlives its hosts.
+    pub(super) daemon: DaemonFile,
     /// Files that file tools refuse.
     pub(super) sensitive: SensitiveFile,
     /// Where paths may lead.
@@ -230,6 +232,18 @@ pub(super) struct SessionFile {
     /// Whether turns that no host asked for, such as those that tell of ended tasks, run while no host is attached.
     /// Where absent: in a server that outlives its hosts.
     pub(super) run_detached: Option<bool>,
+    /// Seconds that a session stays loaded in the daemon while it has no host, turn, task, open approval or question, or
+    /// cron job; 1800 where absent, 0 is for ever.
+    pub(super) unload_idle_s: Option<u32>,
+}
+
+/// The server that outlives its hosts.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct DaemonFile {
+    /// Seconds that a daemon which `longshore attach` started stays while it has no host and no session; 1800 where
+    /// absent, 0 is for ever.
+    pub(super) idle_exit_s: Option<u32>,
 }
 
 /// Files that file tools refuse.

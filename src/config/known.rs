@@ -4,7 +4,6 @@
 pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "acp",
     "agents",
-    "daemon",
     "data",
     "default_plan_mode",
     "experimental",
@@ -43,7 +42,6 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "providers.*.proxy",
     "secondary_model",
     "services",
-    "session.unload_idle_s",
     "shell.host_terminal",
     "skills",
     "subagent",

@@ -1,6 +1,7 @@
 //! From files, variables and options to the effective configuration, and what is said on the way.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
@@ -126,6 +127,8 @@ fn nothing_configured_is_the_defaults() {
         assert_eq!(config.limits, values::LimitsConfig::default());
         assert_eq!(config.permission, values::PermissionConfig::default());
         assert_eq!(config.shell, values::ShellConfig::default());
+        assert_eq!(config.session, values::SessionConfig::default());
+        assert_eq!(config.daemon, values::DaemonConfig::default());
         assert!(config.files_fsync);
     }
 }
@@ -189,6 +192,13 @@ approval_timeout_s = 0
 detached_wait_s = 5
 deny = ["Bash"]
 
+[session]
+run_detached = true
+unload_idle_s = 0
+
+[daemon]
+idle_exit_s = 7
+
 [sensitive]
 extra = ["*.pem"]
 allow = [".env.test"]
@@ -212,6 +222,11 @@ level = "debug"
     says(&config, &[]);
     assert_eq!(config.default_model.as_deref(), Some("m"));
     assert_eq!(config.default_permission_mode.as_str(), "yolo");
+    assert_eq!(
+        (config.session.run_detached, config.session.unload_idle),
+        (Some(true), None)
+    );
+    assert_eq!(config.daemon.idle_exit, Some(Duration::from_secs(7)));
     let provider = &config.providers["p"];
     assert_eq!(
         (provider.wire, provider.base_url.as_deref()),

@@ -35,6 +35,8 @@ pub struct Config {
     pub permission: PermissionConfig,
     /// `[session]`.
     pub session: SessionConfig,
+    /// `[daemon]`.
+    pub daemon: DaemonConfig,
     /// `[sensitive] extra`: further globs of files that file tools refuse.
     pub sensitive_extra: Vec<String>,
     /// `[sensitive] allow`: globs of files that are not sensitive after all.
@@ -171,11 +173,21 @@ pub struct LimitsConfig {
 }
 
 /// `[session]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
     /// `run_detached`: whether turns that no host asked for run while no host is attached. By how the server was started
     /// where it is absent.
     pub run_detached: Option<bool>,
+    /// `unload_idle_s`: how long a session in which nothing happens stays loaded in a daemon; `None` is for ever.
+    pub unload_idle: Option<Duration>,
+}
+
+/// `[daemon]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonConfig {
+    /// `idle_exit_s`: how long a daemon that `attach` started stays once it has neither hosts nor sessions; `None` is for
+    /// ever.
+    pub idle_exit: Option<Duration>,
 }
 
 /// `[permission]`.
@@ -302,6 +314,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             permission: PermissionConfig::default(),
             session: SessionConfig::default(),
+            daemon: DaemonConfig::default(),
             sensitive_extra: Vec::new(),
             sensitive_allow: Vec::new(),
             shell: ShellConfig::default(),
@@ -327,6 +340,23 @@ impl Default for LoopConfig {
         Self {
             max_steps_per_turn: 0,
             max_attempts_per_step: limits::MAX_ATTEMPTS,
+        }
+    }
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            run_detached: None,
+            unload_idle: Some(limits::SESSION_UNLOAD_IDLE),
+        }
+    }
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        Self {
+            idle_exit: Some(limits::DAEMON_IDLE_EXIT),
         }
     }
 }

@@ -13,7 +13,7 @@
 //! - no lock is held while an event is turned into bytes or a journal is read.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use longshore_protocol::id::{AgentId, SessionId};
@@ -72,6 +72,8 @@ pub struct HostQueue {
     limits: QueueLimits,
     /// Who turns events into bytes. Weak, since a host's connection owns this queue.
     conn: OnceLock<Weak<dyn HostConn>>,
+    /// Live events are not even queued for a host that is not shown them.
+    wants_live: AtomicBool,
     state: Mutex<State>,
     line_bytes: AtomicUsize,
     ready: Notify,
@@ -147,6 +149,7 @@ impl HostQueue {
             now,
             limits,
             conn: OnceLock::new(),
+            wants_live: AtomicBool::new(true),
             state: Mutex::default(),
             line_bytes: AtomicUsize::new(0),
             ready: Notify::new(),
@@ -156,7 +159,10 @@ impl HostQueue {
 
     /// Says who turns events into bytes; the first one stays.
     pub(super) fn bind(&self, conn: &Arc<dyn HostConn>) {
-        self.conn.get_or_init(|| Arc::downgrade(conn));
+        self.conn.get_or_init(|| {
+            self.wants_live.store(conn.wants_live(), Ordering::Relaxed);
+            Arc::downgrade(conn)
+        });
     }
 
     /// Prepares a subscription: from now on no durable event is missed, but nothing is sent before
@@ -240,6 +246,10 @@ impl HostQueue {
 
     /// Takes an event of a session. Never blocks.
     pub(super) fn push_event(&self, event: Arc<Stamped>) {
+        if event.seq.is_none() && event.event.is_live() && !self.wants_live.load(Ordering::Relaxed)
+        {
+            return;
+        }
         let mut guard = self.lock();
         let state = &mut *guard;
         if state.is_closed {

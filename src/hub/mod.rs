@@ -19,8 +19,10 @@ mod reverse;
 mod fakes;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use longshore_protocol::id::{HostId, SessionId, TurnId};
@@ -30,11 +32,11 @@ use tokio_util::sync::CancellationToken;
 pub use self::host::{HostQueue, QueueFigures, QueueLimits};
 pub use self::reverse::AskLimits;
 
-use self::reverse::Asks;
+use self::reverse::{Asked, Asks};
 use crate::kernel::ask::{Ask, AskAnswer, AskId, AskOutcome};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::fault::Fault;
-use crate::kernel::port::{Ability, AskHost, AskKind, HostConn, Publish};
+use crate::kernel::port::{Ability, AskHost, AskKind, HostConn, Presence, Publish};
 use crate::kernel::time::Timestamp;
 
 /// Tells the wall time, for the few events that are the hub's own.
@@ -298,13 +300,34 @@ impl Publish for Hub {
     }
 }
 
+impl Presence for Hub {
+    fn is_watched(&self, session: &SessionId) -> bool {
+        self.n_attached(session) > 0
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
+    }
+}
+
 impl AskHost for Hub {
     fn ability(&self, session: &SessionId, kind: AskKind) -> Ability {
         self.asks.ability(session, kind)
     }
 
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome> {
-        self.asks.ask(ask, cancel)
+        self.asks.ask(ask, Asked::Now, cancel)
+    }
+
+    fn ask_again(
+        &self,
+        ask: Arc<Ask>,
+        waited: Duration,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, AskOutcome> {
+        self.asks.ask(ask, Asked::Before(waited), cancel)
     }
 }
 

@@ -53,6 +53,15 @@ impl Default for AskLimits {
     }
 }
 
+/// When an ask was put first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It is new.
+    Now,
+    /// By an earlier process, so long ago.
+    Before(Duration),
+}
+
 /// The open asks of all sessions, and the hosts they can be put to.
 pub(super) struct Asks {
     limits: AskLimits,
@@ -196,6 +205,7 @@ impl Asks {
     pub(super) fn ask(
         self: &Arc<Self>,
         ask: Arc<Ask>,
+        asked: Asked,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, AskOutcome> {
         let (notes, inbox) = mpsc::unbounded_channel();
@@ -216,9 +226,17 @@ impl Asks {
             notes: notes.clone(),
         });
         drop(state);
-        let asked_at = Instant::now();
+        let absent_since = Instant::now();
+        let waited = match asked {
+            Asked::Now => Duration::ZERO,
+            Asked::Before(waited) => waited,
+        };
+        let AskLimits {
+            approval_timeout: timeout,
+            detached_wait,
+        } = self.limits;
         let asking = Asking {
-            may_return: attached.is_empty(),
+            may_return: attached.is_empty() || asked != Asked::Now,
             attached,
             puts,
             inbox,
@@ -228,8 +246,12 @@ impl Asks {
                 notes,
             },
             ask,
-            asked_at,
-            absent_since: asked_at,
+            expires_at: timeout.map(|wait| absent_since + wait.saturating_sub(waited)),
+            // Restarts one after another must not make it wait for ever.
+            ends_at: timeout
+                .filter(|_| asked != Asked::Now)
+                .map(|wait| absent_since + wait.max(detached_wait).saturating_sub(waited)),
+            absent_since,
         };
         asking.run(cancel).boxed()
     }
@@ -332,7 +354,10 @@ struct Asking {
     may_return: bool,
     inbox: mpsc::UnboundedReceiver<Note>,
     right: Right,
-    asked_at: Instant,
+    /// When it has waited for as long as it may while somebody can answer, the time before a restart counted in.
+    expires_at: Option<Instant>,
+    /// When it ends in any case.
+    ends_at: Option<Instant>,
     /// When the last host that could answer was lost.
     absent_since: Instant,
 }
@@ -388,9 +413,10 @@ impl Asking {
     fn deadline(&self) -> Result<Option<Instant>, String> {
         let limits = self.right.asks.limits;
         if !self.puts.is_empty() {
-            Ok(limits.approval_timeout.map(|wait| self.asked_at + wait))
+            Ok(self.expires_at)
         } else if self.attached.is_empty() || self.may_return {
-            Ok(Some(self.absent_since + limits.detached_wait))
+            let absent = self.absent_since + limits.detached_wait;
+            Ok(Some(self.ends_at.map_or(absent, |end| end.min(absent))))
         } else {
             Err("No attached host can answer.".to_owned())
         }

@@ -25,7 +25,7 @@ use longshore_protocol::value::usage::Usage;
 use serde_json::{Map, Value};
 
 use super::cron::CronOp;
-use super::message::Part;
+use super::message::{ModelCall, Part};
 use super::rule::Grant;
 use super::time::Timestamp;
 use super::wake::WakeKey;
@@ -451,6 +451,30 @@ pub enum StateRecord {
         input: Arc<str>,
         /// What came of it, as the model reads it.
         output: Arc<str>,
+    },
+    /// A turn was taken in that waits for the one that runs. Written before whoever started it is answered.
+    Queued {
+        /// The waiting turn.
+        turn: TurnId,
+        /// Why it will begin: `Steer` for words that the turn before it did not take in, which wait no longer as such.
+        origin: Origin,
+        /// What will begin it.
+        input: Vec<ContentPart>,
+    },
+    /// Words of a host were taken in for a running turn, which takes them up by a `TurnSteered`, in their order. Written
+    /// before the host is answered.
+    Steered {
+        /// The turn.
+        turn: TurnId,
+        /// The words, as they came.
+        input: Vec<ContentPart>,
+    },
+    /// A model has answered with several calls: all of them, before the first is decided on.
+    Called {
+        /// How the answer ended.
+        finish: FinishReason,
+        /// The calls, in the provider's order.
+        calls: Vec<ModelCall>,
     },
     /// Something happened to the session's cron jobs.
     Cron(CronOp),

@@ -17,6 +17,14 @@ pub const HOST_REPLY_BYTES: usize = 16 << 20;
 pub const SHUTDOWN: Duration = Duration::from_secs(5);
 /// The same for ACP: its client libraries kill a server that takes longer.
 pub const ACP_SHUTDOWN: Duration = Duration::from_secs(2);
+/// How long a session in which nothing happens stays loaded in a daemon.
+pub const SESSION_UNLOAD_IDLE: Duration = Duration::from_secs(1800);
+/// How long a daemon that `attach` started stays with neither hosts nor sessions.
+pub const DAEMON_IDLE_EXIT: Duration = Duration::from_secs(1800);
+/// Connections to a daemon at once. Chosen: far more than a person has windows; each may hold a queue.
+pub const DAEMON_CONNECTIONS: usize = 256;
+/// What a host that comes by WebSocket may take to open the connection.
+pub const WEBSOCKET_HANDSHAKE: Duration = Duration::from_secs(10);
 /// What a running call gets after a cancel before it is abandoned.
 pub const TOOL_CANCEL_GRACE: Duration = Duration::from_secs(2);
 /// What a command's processes get between TERM and KILL.

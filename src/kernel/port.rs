@@ -1,6 +1,8 @@
 //! Narrow traits between layers that may not import each other. They are wired in `app`.
 
+use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use longshore_protocol::id::{AgentId, HostId, SessionId, TurnId};
@@ -17,6 +19,12 @@ use super::host_fs::{FsAbilities, FsHost, HostFsError};
 pub trait Publish: Send + Sync {
     /// Events of one session come in the order things happened; durable ones are in the journal already.
     fn publish(&self, event: Arc<Stamped>);
+}
+
+/// Session to hub: whether anybody watches a session.
+pub trait Presence: Send + Sync + Debug {
+    /// True where a host is attached to it, or about to be.
+    fn is_watched(&self, session: &SessionId) -> bool;
 }
 
 /// Hub to session: reads durable events back from a journal, loaded or not.
@@ -76,6 +84,15 @@ pub trait AskHost: Send + Sync {
     /// Puts an ask to every able host of its session, also to those that attach later; the first valid answer wins and
     /// the others are told. Ends by an answer, by the waiting limits, or by `cancel` (withdrawn).
     fn ask(&self, ask: Arc<Ask>, cancel: CancellationToken) -> BoxFuture<'static, AskOutcome>;
+
+    /// Puts an ask again that was open when the server ended, having waited for so long: that counts. It is open when
+    /// this returns, and waits for hosts to come, whatever those that are there can do.
+    fn ask_again(
+        &self,
+        ask: Arc<Ask>,
+        waited: Duration,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, AskOutcome>;
 }
 
 /// Tool to session: the cron jobs of one session.
@@ -142,6 +159,11 @@ pub trait HostConn: Send + Sync {
 
     /// What it can do.
     fn abilities(&self) -> HostAbilities;
+
+    /// Whether it is shown live events at all. Does not change.
+    fn wants_live(&self) -> bool {
+        true
+    }
 
     /// Puts an ask to it. Dropping the future tells the host that the ask is void.
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>>;

@@ -48,6 +48,10 @@ pub enum WakeKey {
         fire: Arc<str>,
         /// Whether the job is gone with it.
         is_last: bool,
+        /// How many of the job's times it answers for; 0 where a host fired it.
+        n_due: u32,
+        /// Whether it came so late that it is no longer fresh.
+        is_missed: bool,
     },
 }
 

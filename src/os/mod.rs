@@ -24,6 +24,7 @@ pub mod parent;
 pub mod process;
 mod raw;
 pub mod signal;
+pub mod socket;
 pub mod stdio;
 pub mod tty;
 

@@ -17,6 +17,35 @@ pub enum StopSignal {
     Hangup,
 }
 
+/// What SIGHUP does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hangup {
+    Heeded,
+    Swallowed,
+}
+
+/// The request to end once nothing runs (SIGUSR1), for a server that outlives its hosts. While it exists the signal no
+/// longer ends the process by itself.
+#[derive(Debug)]
+pub struct QuietSignal(Signal);
+
+impl QuietSignal {
+    /// Begins to listen.
+    pub fn listen() -> io::Result<Self> {
+        signal(SignalKind::user_defined1()).map(Self)
+    }
+
+    /// Waits for the next one.
+    ///
+    /// # Cancel safety
+    /// No signal is lost when the future is dropped.
+    pub async fn recv(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// The stream of [`StopSignal`]s. While it exists these signals no longer end the process by themselves.
 #[derive(Debug)]
 pub struct StopSignals {
@@ -31,19 +60,29 @@ impl StopSignals {
     /// Begins to listen. SIGINT and SIGHUP that were ignored when this process started (`nohup`, a script's `&`) stay
     /// without effect here.
     pub fn listen() -> io::Result<Self> {
+        Self::heeding(Hangup::Heeded)
+    }
+
+    /// Begins to listen, for a server that is not its terminal's: SIGHUP has no effect.
+    pub fn listen_without_terminal() -> io::Result<Self> {
+        Self::heeding(Hangup::Swallowed)
+    }
+
+    fn heeding(hangup: Hangup) -> io::Result<Self> {
         let mut swallowed = Vec::new();
-        let mut heeded = |number, kind| -> io::Result<Option<Signal>> {
+        let mut heeded = |number, kind, is_wanted: bool| -> io::Result<Option<Signal>> {
             let ignored = Disposition::of(number)?.is_ignored();
             let listener = signal(kind)?;
-            if ignored {
+            if ignored || !is_wanted {
                 swallowed.push(listener);
                 return Ok(None);
             }
             Ok(Some(listener))
         };
+        let heeds_hangup = hangup == Hangup::Heeded;
         Ok(Self {
-            interrupt: heeded(libc::SIGINT, SignalKind::interrupt())?,
-            hangup: heeded(libc::SIGHUP, SignalKind::hangup())?,
+            interrupt: heeded(libc::SIGINT, SignalKind::interrupt(), true)?,
+            hangup: heeded(libc::SIGHUP, SignalKind::hangup(), heeds_hangup)?,
             terminate: signal(SignalKind::terminate())?,
             _swallowed: swallowed,
         })

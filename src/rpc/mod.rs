@@ -25,6 +25,7 @@ mod peer;
 mod pending;
 mod reader;
 mod service;
+mod websocket;
 mod wire;
 
 #[cfg(test)]
@@ -40,4 +41,5 @@ pub use peer::{
 };
 pub use pending::Receipt;
 pub use service::{BoxFuture, Refuse, Reply, Request, Service, SpliceError};
+pub use websocket::{carry, frames};
 pub use wire::RemoteError;

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::command::{Command, Reply, SessionHandle, View};
+use super::command::{Command, Parting, Reply, SessionHandle, View};
 use super::create::check_dir;
 use super::cron::Cron;
 use super::deps::Deps;
@@ -35,6 +35,7 @@ use super::surroundings::{Abilities, Workplace};
 use super::tasks::{Reporter, TaskFacts};
 use super::turns::Turns;
 use super::wake::{WakeDoor, Wakes};
+use crate::agent::open::Left;
 use crate::agent::{Agent, Board};
 use crate::background::Tasks;
 use crate::cron::ledger::Ledger;
@@ -70,6 +71,8 @@ pub(super) struct Parts {
     /// What its journal says of tasks.
     pub(super) tasks: TaskFacts,
     pub(super) jobs: Ledger,
+    /// What its journal left open.
+    pub(super) left: Left,
     /// Turns that were undone or cleared away.
     pub(super) gone: HashSet<TurnId>,
 }
@@ -99,6 +102,8 @@ pub(super) struct Actor {
     pub(super) reporter: Arc<Reporter>,
     /// Tasks whose end the journal does not know; settled before anything else.
     pub(super) left_open: Vec<Arc<Task>>,
+    /// What an earlier process had begun, until it is taken up.
+    pub(super) left: Option<Box<Left>>,
     /// Tools, rules and paths; made when first needed.
     workplace: Option<Arc<Workplace>>,
     pub(super) turns: Turns,
@@ -145,6 +150,7 @@ impl Actor {
             next_turn,
             tasks,
             jobs,
+            left,
             gone,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
@@ -182,6 +188,7 @@ impl Actor {
             tasks,
             reporter,
             left_open,
+            left: Some(Box::new(left)),
             workplace: None,
             turns: Turns::default(),
             shells: Shells::default(),
@@ -213,6 +220,9 @@ impl Actor {
     async fn run(mut self) {
         self.settle_tasks().await;
         self.begin_jobs();
+        if let Some(left) = self.left.take() {
+            self.take_up(*left).await;
+        }
         loop {
             let (due, note_at) = (self.wakes.due(), self.note_at);
             tokio::select! {
@@ -279,7 +289,19 @@ impl Actor {
                 let cleared = self.clear().await;
                 answer(reply, cleared);
             }
-            Command::Close { reply } => self.begin_close(reply),
+            Command::Close { parting, reply } => self.begin_close(parting, reply),
+            Command::Rests { presence, reply } => {
+                let last_seq = self.rests(&*presence).then(|| self.journal.last().0);
+                answer(reply, Ok(last_seq));
+            }
+            Command::CloseIfResting { presence, reply } => {
+                if self.rests(&*presence) {
+                    self.begin_close(Parting::End, reply);
+                } else {
+                    let message = "something happens in the session, or somebody watches it";
+                    answer(reply, Err(Fault::new(ErrorKind::SessionBusy, message)));
+                }
+            }
             Command::Done(done) => self.done(*done).await,
         }
     }
@@ -480,9 +502,9 @@ impl Actor {
         }
     }
 
-    fn begin_close(&mut self, reply: Reply<()>) {
+    fn begin_close(&mut self, parting: Parting, reply: Reply<()>) {
         self.turns.closing.push(reply);
-        self.end_all_turns();
+        self.part(parting);
         self.shells.end_all();
     }
 
@@ -491,7 +513,7 @@ impl Actor {
         self.inbox.close();
         // Whoever asks for anything else now is told that the session is gone.
         while let Some(command) = self.inbox.recv().await {
-            if let Command::Close { reply } = command {
+            if let Command::Close { reply, .. } = command {
                 self.turns.closing.push(reply);
             }
         }

@@ -281,6 +281,7 @@ pub(super) fn on_disk(
             next_turn: 1,
             tasks: super::tasks::TaskFacts::default(),
             jobs: Ledger::default(),
+            left: crate::agent::open::Left::default(),
         },
     )
 }
@@ -328,9 +329,9 @@ async fn a_full_disk_fails_the_turn_and_the_session_goes_on_once_there_is_space(
             .join(session.session_id.as_str());
         let loaded = store::load(&session.session_id, &dir).unwrap();
         assert!(
-            loaded.damage.is_empty() && loaded.open == crate::agent::state::Open::default(),
+            loaded.damage.is_empty() && loaded.left == crate::agent::open::Left::default(),
             "write {n}: {:?}",
-            loaded.open
+            loaded.left
         );
         let history = loaded.agent.context.messages();
         valid_for_provider(&history).unwrap_or_else(|why| panic!("write {n}: {why}: {history:#?}"));

@@ -23,6 +23,7 @@ use super::undo::Undone;
 use super::wake::WakeDoor;
 use crate::background::Tasks;
 use crate::kernel::fault::Fault;
+use crate::kernel::port::Presence;
 
 /// What a session's task takes, one at a time.
 #[derive(Debug)]
@@ -65,7 +66,17 @@ pub(super) enum Command {
     /// Begin the conversation anew.
     Clear { reply: Reply<Session> },
     /// End what runs and unload.
-    Close { reply: Reply<()> },
+    Close { parting: Parting, reply: Reply<()> },
+    /// The last event, where nothing happens and nobody watches.
+    Rests {
+        presence: Arc<dyn Presence>,
+        reply: Reply<Option<u64>>,
+    },
+    /// The same as a close, where that is so.
+    CloseIfResting {
+        presence: Arc<dyn Presence>,
+        reply: Reply<()>,
+    },
     /// Run a command of the user's own, and answer when it has ended.
     Shell {
         run: ShellRun,
@@ -77,6 +88,15 @@ pub(super) enum Command {
     ShellDone(Box<ShellDone>),
     /// A turn's task has ended.
     Done(Box<TurnDone>),
+}
+
+/// What becomes of the turns of a session that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    /// They end.
+    End,
+    /// Those that wait, for their turn or for a person, go on when the session is loaded again.
+    Keep,
 }
 
 /// Where an answer goes.
@@ -285,7 +305,11 @@ impl SessionHandle {
 
     /// Cancels what runs, writes everything to the disk and unloads the session.
     pub async fn close(&self) -> Result<(), Fault> {
-        self.call(|reply| Command::Close { reply }).await
+        self.part(Parting::End).await
+    }
+
+    pub(super) async fn part(&self, parting: Parting) -> Result<(), Fault> {
+        self.call(|reply| Command::Close { parting, reply }).await
     }
 
     /// The tasks of the session.

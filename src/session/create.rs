@@ -19,6 +19,7 @@ use super::journal::{mend, storage_fault};
 use super::store;
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
+use crate::agent::open::Left;
 use crate::cron::ledger::Ledger;
 use crate::kernel::fault::Fault;
 use crate::os::fs::{self, FileKind};
@@ -133,6 +134,7 @@ impl Deps {
             next_turn: 1,
             tasks: TaskFacts::default(),
             jobs: Ledger::default(),
+            left: Left::default(),
             gone: HashSet::new(),
         })
     }

@@ -164,6 +164,29 @@ async fn a_fire_stands_in_the_record_of_its_turn() {
             "line {n}: what was to fire once has"
         );
         n_fired = fired;
+        // Hosts hear of each fire that a record has, once.
+        std::fs::write(write::path(&dir), lines[..n].join("\n") + "\n").unwrap();
+        let again = home.again_with(config());
+        let handle = again.sessions.open(&session.session_id).await.unwrap();
+        let mut told: Vec<String> = lines[..n]
+            .iter()
+            .filter(|line| line.contains("\"type\":\"cron_fired\""))
+            .map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                let (turn, fire) = (&line["turn"], &line["fire"]);
+                let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+                let count = fire["coalescedCount"].as_u64().unwrap();
+                format!(
+                    "cron/fired {} {} {count}",
+                    text(turn),
+                    text(&fire["prompt"])
+                )
+            })
+            .collect();
+        told.extend(again.events.only(&["cron/fired"]));
+        let all = ["cron/fired t1 often 2", "cron/fired t1 once 1"];
+        assert_eq!(told, if fired == 1 { &all[..] } else { &[] }, "line {n}");
+        handle.close().await.unwrap();
     }
     assert_eq!(n_fired, 1);
 }

@@ -23,7 +23,7 @@ use super::journal::read::{Mark, events};
 use super::journal::write::{self, Journal, Opening};
 use super::restore_tests::busy;
 use super::store::{self, Loaded};
-use super::testing::{Home, run};
+use super::testing::{Home, run, within};
 use crate::agent::testing::{Reply, event_line, valid_for_provider};
 use crate::kernel::event::{DomainEvent, Stamped};
 use crate::kernel::port::Publish;
@@ -161,6 +161,10 @@ impl Victim {
             .will((0..9).map(|_| Reply::Unanswered("nobody is there")));
         let handle = again.sessions.open(&self.session.session_id).await;
         let handle = handle.unwrap_or_else(|fault| panic!("{how}: {fault}"));
+        // What waited for a person, or for its turn, goes on by itself.
+        while let Some(turn) = handle.view().await.unwrap().running {
+            within(handle.wait(turn)).await.unwrap();
+        }
         let end = run(&handle, "go on").await;
         assert_eq!(end.reason, TurnReason::Completed, "{how}: {end:?}");
         handle.close().await.unwrap();

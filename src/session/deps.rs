@@ -45,6 +45,8 @@ pub struct Deps {
     pub publish: Arc<dyn Publish>,
     /// When turns begin that no host asked for.
     pub own_turns: OwnTurns,
+    /// Whether turns that wait for a person, and those behind them, are left to the next server when this one ends.
+    pub leaves_turns: bool,
     /// Who is asked.
     pub asks: Arc<dyn AskHost>,
     /// Text files as hosts hold them.

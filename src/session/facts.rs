@@ -103,7 +103,8 @@ impl Facts {
         self.gone.extend(gone.into_iter().map(|(turn, _)| turn));
     }
 
-    fn numbered(&mut self, turn: &TurnId) {
+    /// There is a turn of this number.
+    pub(super) fn numbered(&mut self, turn: &TurnId) {
         let number = turn.as_str().trim_start_matches('t').parse().unwrap_or(0);
         self.highest_turn = self.highest_turn.max(number);
     }

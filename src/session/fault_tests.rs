@@ -197,7 +197,7 @@ async fn goes_on(home: &Home, id: &SessionId, what: &str) {
     );
     let loaded = store::load(id, &dir).unwrap();
     assert!(loaded.damage.is_empty(), "{what}: {:?}", loaded.damage);
-    assert_eq!(loaded.open, crate::agent::state::Open::default(), "{what}");
+    assert_eq!(loaded.left, crate::agent::open::Left::default(), "{what}");
     let history = loaded.agent.context.messages();
     valid_for_provider(&history).unwrap_or_else(|why| panic!("{what}: {why}: {history:#?}"));
     let end = run(&handle, "go on").await;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::future::pending;
 
 use longshore_protocol::id::{JobId, TurnId};
-use longshore_protocol::value::cron::{CronChange, CronJob, PauseReason};
+use longshore_protocol::value::cron::{CronChange, PauseReason};
 use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::turn::Origin;
 use longshore_protocol::value::usage::Usage;
@@ -18,8 +18,12 @@ use tokio::sync::oneshot;
 use super::actor::Actor;
 use super::cron::Cron;
 use super::turns::Waiting;
+use crate::config::values::CronConfig;
 use crate::cron::fire::{Fire, texts};
+use crate::cron::jobs::JobSet;
 use crate::cron::ledger::{Fired, Ledger};
+use crate::cron::timing::Due;
+use crate::cron::zone::Zone;
 use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::time::Timestamp;
@@ -128,7 +132,8 @@ impl Actor {
     /// A turn has ended: its jobs have fired by now, or not at all.
     pub(super) fn fires_settled(&mut self, turn: &TurnId, usage: &Usage) {
         let Some(given) = self.cron.given.take_if(|given| given.turn == *turn) else {
-            return;
+            // A turn that an earlier process began has told its jobs already.
+            return self.cron.jobs.turn_ended(turn, usage);
         };
         let keys: HashSet<WakeKey> = given.fires.iter().map(key).collect();
         let mut is_told = given.is_told;
@@ -151,29 +156,10 @@ impl Actor {
     fn fired(&mut self, turn: TurnId, fires: &[Fire]) {
         let now = self.now();
         let fired: Vec<Fired> = fires.iter().map(Fire::fired).collect();
-        let last = fires.iter().filter(|fire| fire.is_last());
-        let gone: Vec<CronJob> = last
-            .map(|fire| self.cron.jobs.view_last(&fire.job, now))
-            .collect();
+        let told = told(&turn, fires, &self.cron.jobs, now);
         self.cron.jobs.fired(&turn, &fired, now);
-        for fire in fires {
-            self.say(DomainEvent::CronFired {
-                turn: turn.clone(),
-                fire: Box::new(fire.wire()),
-            });
-        }
-        let count = fires.iter().filter(|fire| fire.is_missed).count() as u32;
-        if count > 0 {
-            self.say(DomainEvent::CronMissed { turn, count });
-        }
-        for job in gone {
-            let change = if job.recurring {
-                CronChange::Expired
-            } else {
-                CronChange::Completed
-            };
-            let job = Box::new(job);
-            self.say(DomainEvent::CronChanged { change, job });
+        for event in told {
+            self.say(event);
         }
         self.book();
     }
@@ -215,6 +201,102 @@ impl Actor {
     }
 }
 
+/// What hosts are told of fires whose turn is recorded; `jobs` has those that are gone with them, as far as it can.
+fn told(turn: &TurnId, fires: &[Fire], jobs: &JobSet, now: Timestamp) -> Vec<DomainEvent> {
+    let mut events: Vec<DomainEvent> = fires
+        .iter()
+        .map(|fire| DomainEvent::CronFired {
+            turn: turn.clone(),
+            fire: Box::new(fire.wire()),
+        })
+        .collect();
+    let count = fires.iter().filter(|fire| fire.is_missed).count() as u32;
+    if count > 0 {
+        let turn = turn.clone();
+        events.push(DomainEvent::CronMissed { turn, count });
+    }
+    let last = fires.iter().filter(|fire| fire.is_last());
+    events.extend(last.map(|fire| DomainEvent::CronChanged {
+        change: if fire.job.recurring {
+            CronChange::Expired
+        } else {
+            CronChange::Completed
+        },
+        job: Box::new(jobs.view_last(&fire.job, now)),
+    }));
+    events
+}
+
+/// Fires of an open turn that hosts were not told of: the server ended right after the turn was recorded.
+#[derive(Default)]
+pub(super) struct Untold {
+    turn: Option<TurnId>,
+    fires: Vec<Fire>,
+}
+
+impl Untold {
+    /// Takes in an event of a journal, before `jobs` does.
+    pub(super) fn take(&mut self, jobs: &Ledger, event: &DomainEvent, at: Timestamp) {
+        match event {
+            DomainEvent::TurnStarted { turn, wakes, .. } => {
+                self.turn = Some(turn.clone());
+                self.fires = wakes
+                    .iter()
+                    .filter_map(|key| again(jobs, key, at))
+                    .collect();
+            }
+            DomainEvent::CronFired { fire: told, .. } => {
+                self.fires.retain(|fire| fire.id != told.fire_id);
+            }
+            DomainEvent::TurnEnded { turn, .. } if self.turn.as_ref() == Some(turn) => {
+                *self = Self::default();
+            }
+            _ => {}
+        }
+    }
+
+    /// What hosts are to be told.
+    pub(super) fn events(&self, rules: &CronConfig, now: Timestamp) -> Vec<DomainEvent> {
+        match &self.turn {
+            Some(turn) if !self.fires.is_empty() => {
+                let jobs = JobSet::new(Ledger::default(), rules.clone(), now);
+                told(turn, &self.fires, &jobs, now)
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A fire from its key in the record of its turn.
+fn again(jobs: &Ledger, key: &WakeKey, at: Timestamp) -> Option<Fire> {
+    let WakeKey::Fire {
+        job,
+        ideal_at,
+        fire,
+        is_last,
+        n_due,
+        is_missed,
+    } = key
+    else {
+        return None;
+    };
+    let job = jobs.get(job.as_str())?.clone();
+    let due = (*n_due > 0).then_some(Due {
+        n_coalesced: *n_due,
+        first: *ideal_at,
+        last: *ideal_at,
+    });
+    Some(Fire {
+        zone: Zone::find(&job.timezone).unwrap_or_else(Zone::utc),
+        is_stale: *is_last && job.recurring,
+        id: fire.to_string(),
+        due,
+        is_missed: *is_missed,
+        at,
+        job,
+    })
+}
+
 fn key(fire: &Fire) -> WakeKey {
     let Fired {
         job,
@@ -226,6 +308,8 @@ fn key(fire: &Fire) -> WakeKey {
         ideal_at,
         fire: fire.id.as_str().into(),
         is_last,
+        n_due: fire.due.map_or(0, |due| due.n_coalesced),
+        is_missed: fire.is_missed,
     }
 }
 
@@ -270,8 +354,8 @@ fn fired(wakes: &[WakeKey]) -> Vec<Fired> {
             WakeKey::Fire {
                 job,
                 ideal_at,
-                fire: _,
                 is_last,
+                ..
             } => Some(Fired {
                 job: job.clone(),
                 ideal_at: *ideal_at,

@@ -66,7 +66,7 @@ fn id_of(fixture: &Path) -> SessionId {
 /// What is known from a session's directory, in words that do not follow the types of the engine.
 fn projection(dir: &Path) -> Value {
     let id = id_of(dir);
-    let loaded = store::load(&id, dir).unwrap();
+    let loaded = store::load_open(&id, dir).unwrap();
     let history = loaded.agent.context.messages();
     let events: Vec<String> = events(&id, dir, Mark::default(), 0, usize::MAX)
         .unwrap()
@@ -90,7 +90,7 @@ fn projection(dir: &Path) -> Value {
         script,
         agent,
         model_state,
-        open,
+        left,
         last,
         next_turn,
         gone,
@@ -98,8 +98,10 @@ fn projection(dir: &Path) -> Value {
         jobs,
         damage,
         warnings,
-        marks: _,
+        ..
     } = loaded;
+    let turn = left.turn.as_ref();
+    let step = turn.and_then(|turn| turn.step.as_ref());
     json!({
         "session": session,
         "script": script.as_deref().map(short),
@@ -115,8 +117,13 @@ fn projection(dir: &Path) -> Value {
         "ids": [agent.ids.items, agent.ids.calls, agent.ids.approvals, agent.ids.questions],
         "modelState": model_state,
         "open": {
-            "turn": open.turn, "step": open.step, "calls": open.calls, "queued": open.queued,
-            "approvals": open.approvals, "questions": open.questions,
+            "turn": turn.map(|open| &open.turn),
+            "step": step.map(|step| step.number),
+            "calls": step.iter().flat_map(|step| &step.calls).filter(|call| call.result.is_none())
+                .map(|call| &call.call.id).collect::<Vec<_>>(),
+            "queued": left.queued.iter().map(|queued| &queued.turn).collect::<Vec<_>>(),
+            "approvals": left.approvals.iter().map(|request| &request.approval_id).collect::<Vec<_>>(),
+            "questions": left.questions.iter().map(|request| &request.question_id).collect::<Vec<_>>(),
         },
         "openTasks": tasks.open,
         "endedTasks": tasks.ended.iter().map(|(task, tail)| json!([task, short(tail)])).collect::<Vec<_>>(),

@@ -7,10 +7,10 @@ use std::time::Duration;
 use longshore_protocol::id::{AgentId, SessionId};
 use longshore_protocol::value::model::ModelInfo;
 use longshore_protocol::value::page::Page;
-use longshore_protocol::value::session::{Session, Status};
+use longshore_protocol::value::session::{OpenAsks, Session, Status};
 use longshore_protocol::value::transcript::Turn;
 
-use super::command::{SessionHandle, View};
+use super::command::{Parting, SessionHandle, View};
 use super::create::CreateOptions;
 use super::deps::Deps;
 use super::list::{self, ListFilter};
@@ -135,6 +135,26 @@ impl Sessions {
         .await
     }
 
+    /// The asks that are open in a session that is not loaded: they wait for it to be.
+    ///
+    /// # Errors
+    /// `session_not_found`, storage kinds.
+    pub async fn stored_asks(&self, id: &SessionId) -> Result<OpenAsks, Fault> {
+        let (store, id) = (self.deps.store.clone(), id.clone());
+        blocking::run(move || {
+            let dir = store.find(&id).ok_or_else(|| super::not_found(&id))?;
+            let left = store::load_open(&id, &dir)?.left;
+            if !left.waits_for_person() {
+                return Ok(OpenAsks::default());
+            }
+            Ok(OpenAsks {
+                approvals: left.approvals,
+                questions: left.questions,
+            })
+        })
+        .await
+    }
+
     /// One page of a session's turns: the newest first to fetch, the oldest first in the page.
     ///
     /// # Errors
@@ -206,7 +226,13 @@ impl Sessions {
         let deadline = tokio::time::Instant::now() + within;
         self.deps.cron.stop();
         let handles: Vec<SessionHandle> = self.deps.loaded.lock().values().cloned().collect();
-        let closing = futures::future::join_all(handles.iter().map(SessionHandle::close));
+        let parting = if self.deps.leaves_turns {
+            Parting::Keep
+        } else {
+            Parting::End
+        };
+        let closing = handles.iter().map(|handle| handle.part(parting));
+        let closing = futures::future::join_all(closing);
         if tokio::time::timeout_at(deadline, closing).await.is_err() {
             tracing::error!(?within, "not every session could be closed in time");
         }

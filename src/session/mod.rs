@@ -23,14 +23,17 @@ pub mod list;
 mod notices;
 mod pages;
 mod past;
+mod reopen;
 mod resume;
 pub mod shell_run;
 pub mod store;
 pub mod surroundings;
 pub mod tasks;
 pub mod transcript;
+mod turn_sink;
 mod turns;
 mod undo;
+mod unload;
 pub mod wake;
 
 #[cfg(test)]
@@ -55,6 +58,8 @@ mod tasks_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod turns_tests;
+#[cfg(test)]
+mod unload_tests;
 #[cfg(test)]
 mod wake_tests;
 

@@ -12,9 +12,9 @@ use longshore_protocol::value::session::{Mode, Session};
 use longshore_protocol::value::turn::TurnReason;
 
 use super::journal::write::{self, Journal, Opening};
-use super::testing::{Home, run};
+use super::testing::{Home, run, within};
 use super::{CreateOptions, store};
-use crate::agent::state::Open;
+use crate::agent::open::Left;
 use crate::agent::testing::{Bench, Probe, Reply, valid_for_provider};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::port::{EventLog, EventSink, Publish};
@@ -109,8 +109,8 @@ on_exhausted: loop
     assert_eq!(loaded.agent.context.tokens(), bench.agent.context.tokens());
     assert_eq!(loaded.agent.usage, bench.agent.usage);
     assert_eq!(
-        (loaded.open, loaded.next_turn, loaded.damage.len()),
-        (Open::default(), 41, 0)
+        (loaded.left, loaded.next_turn, loaded.damage.len()),
+        (Left::default(), 41, 0)
     );
     assert!(std::fs::read_dir(dir.path().join("blobs")).unwrap().count() >= 2);
     // No line holds what stands in blobs.
@@ -159,6 +159,7 @@ async fn killed_at_any_line_it_goes_on_with_a_valid_history() {
         .map(|at| at + 1)
         .collect();
     assert!(ends.len() > 30, "{}", ends.len());
+    let mut n_going_on = 0;
     for (n, end) in ends.iter().enumerate() {
         for torn in [0, 7] {
             let cut = (end + torn).min(whole.len());
@@ -176,8 +177,14 @@ async fn killed_at_any_line_it_goes_on_with_a_valid_history() {
                     .next()
                     .unwrap_or("")
             );
+            let goes_on = handle.view().await.unwrap().running;
+            if let Some(turn) = &goes_on {
+                let end = within(handle.wait(turn.clone())).await.unwrap();
+                assert_eq!(end.reason, TurnReason::Completed, "{place}: {end:?}");
+            }
+            n_going_on += usize::from(goes_on.is_some());
             let loaded = store::load(&session.session_id, path.parent().unwrap()).unwrap();
-            assert_eq!(loaded.open, Open::default(), "{place}");
+            assert_eq!(loaded.left, Left::default(), "{place}");
             let history = loaded.agent.context.messages();
             valid_for_provider(&history)
                 .unwrap_or_else(|why| panic!("{place}: {why}: {history:#?}"));
@@ -208,6 +215,7 @@ async fn killed_at_any_line_it_goes_on_with_a_valid_history() {
             assert!(turns.iter().all(|turn| turn.reason.is_some()), "{place}");
         }
     }
+    assert!(n_going_on > 0, "no turn waited for a person");
 }
 
 #[tokio::test(start_paused = true)]

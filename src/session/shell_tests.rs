@@ -11,7 +11,9 @@ use super::shell_run::{ShellEnd, ShellRun};
 use super::testing::{Home, run, start, within};
 use super::{SessionHandle, store};
 use crate::agent::testing::{said, valid_for_provider};
+use crate::background::Whose;
 use crate::kernel::fault::Fault;
+use crate::kernel::limits::USER_COMMAND_TIMEOUT;
 
 const SAYS_OK: &str = "turns: [{steps: [{text: ok}]}]\non_exhausted: repeat_last";
 const HANGS: &str = "turns: [{steps: [{text: Hel}, {hang: true}]}, {steps: [{text: ok}]}]\non_exhausted: repeat_last";
@@ -159,4 +161,34 @@ async fn it_can_be_taken_back_and_ends_with_its_session() {
     });
     assert!(end.unwrap().stderr.contains("interrupted"));
     assert_eq!(home.events.only(&["shell/ended"]).len(), 2);
+}
+
+#[tokio::test]
+async fn one_whose_time_is_over_goes_on_in_the_background_and_the_model_is_told() {
+    let home = Home::new();
+    let (handle, session) = home.create(SAYS_OK).await;
+    let run = ShellRun {
+        command: "echo begun; exec sleep 600".to_owned(),
+        id: Some("c1".into()),
+        private: false,
+    };
+    let (end, ()) = tokio::join!(handle.run_shell(run), async {
+        home.events.until("shell/output c1 begun\n").await;
+        tokio::time::pause();
+        tokio::time::advance(USER_COMMAND_TIMEOUT).await;
+        tokio::time::resume();
+    });
+    let end = end.unwrap();
+    let task = end.task.expect("a task");
+    assert_eq!((end.stdout.as_str(), end.exit_code), ("begun\n", None));
+    let info = handle.tasks().get(Whose::Anyones, &task).unwrap();
+    assert!(info.detached && !info.status.is_terminal(), "{info:?}");
+    // The user's own command begins no turn; its end does.
+    assert_eq!(home.events.only(&["turn/"]), Vec::<String>::new());
+    handle.close().await.unwrap();
+    let told = history(&home, &session);
+    assert!(
+        told.iter().any(|message| message.contains(task.as_str())),
+        "{told:?}"
+    );
 }

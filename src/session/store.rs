@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::facts::{Conversation, Facts};
+use super::fires::Untold;
 use super::index::{Index, Prompts, Use};
 use super::journal::convert::Fact;
 use super::journal::read::{Damage, Entry, Flow, Mark, Place, each};
@@ -22,7 +23,8 @@ use super::journal::{self, storage_fault};
 use super::pages::{Pages, Wanted};
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
-use crate::agent::state::{Open, Restore};
+use crate::agent::open::Left;
+use crate::agent::state::Restore;
 use crate::cron::ledger::Ledger;
 use crate::kernel::event::{DomainEvent, Stamped, StateRecord};
 use crate::kernel::fault::Fault;
@@ -60,7 +62,7 @@ pub struct Loaded {
     /// What model clients had kept.
     pub model_state: Vec<(String, serde_json::Value)>,
     /// What the last process left open.
-    pub open: Open,
+    pub left: Left,
     /// The number and time of the last event.
     pub last: (u64, Timestamp),
     /// The number of the next turn.
@@ -71,12 +73,26 @@ pub struct Loaded {
     pub tasks: TaskFacts,
     /// Its cron jobs.
     pub jobs: Ledger,
+    /// Fires of theirs that hosts were not told of.
+    pub(super) untold: Untold,
     /// What of its journal could not be read and was not told of before.
     pub damage: Vec<Place>,
     /// What else is wrong with it and was not told of before.
     pub warnings: Vec<Warning>,
     /// Where its journal can be read from.
     pub marks: Vec<Mark>,
+}
+
+impl Loaded {
+    /// The same, with the step of an open turn closed in the agent's history.
+    pub(super) fn closed(mut self) -> Self {
+        if let Some(turn) = &mut self.left.turn
+            && let Some(step) = turn.step.take()
+        {
+            self.agent.close_step(step, None);
+        }
+        self
+    }
 }
 
 impl Store {
@@ -222,8 +238,14 @@ impl EventLog for Store {
     }
 }
 
-/// Reads a session from its journal. Blocking; changes nothing.
+/// Reads a session from its journal, whatever is open in it being closed in the agent's history. Blocking; changes
+/// nothing.
 pub fn load(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
+    load_open(id, dir).map(Loaded::closed)
+}
+
+/// Reads a session from its journal. The step of an open turn is not in the agent's history. Blocking; changes nothing.
+pub fn load_open(id: &SessionId, dir: &Path) -> Result<Loaded, Fault> {
     Reading::of(id, dir)?.finish(dir)
 }
 
@@ -237,6 +259,7 @@ pub(super) struct Reading {
     tasks: TaskFacts,
     jobs: Ledger,
     marks: Marks,
+    untold: Untold,
     id: SessionId,
 }
 
@@ -252,6 +275,7 @@ impl Reading {
             tasks: TaskFacts::default(),
             jobs: Ledger::default(),
             marks: Marks::default(),
+            untold: Untold::default(),
             id: id.clone(),
         };
         let mut damage = Damage::default();
@@ -270,7 +294,12 @@ impl Reading {
         match entry.fact {
             Fact::Created { session, script } => self.head = Some((*session, script, entry.at)),
             Fact::State(StateRecord::Cron(op)) => self.jobs.apply(op, entry.at),
-            Fact::State(record) => self.restore.state(record),
+            Fact::State(record) => {
+                if let StateRecord::Queued { turn, .. } = &record {
+                    self.facts.numbered(turn);
+                }
+                self.restore.state(record);
+            }
             Fact::Event(event) => {
                 self.last.0 = entry.seq.unwrap_or(self.last.0);
                 self.event(&event, entry.at);
@@ -283,6 +312,7 @@ impl Reading {
     pub(super) fn event(&mut self, event: &DomainEvent, at: Timestamp) {
         self.facts.take(event);
         self.tasks.take(event);
+        self.untold.take(&self.jobs, event, at);
         super::fires::replay(&mut self.jobs, event, at);
         self.restore.event(event);
     }
@@ -298,6 +328,7 @@ impl Reading {
             tasks,
             jobs,
             marks,
+            untold,
             id,
         } = self;
         let Some((mut session, script, created)) = head.or_else(|| head_from_cache(&id, dir))
@@ -322,20 +353,20 @@ impl Reading {
         let warnings = aside.filter(is_new).collect();
         let gone = facts.apply(&mut session);
         session.updated_at = last.1.to_string();
-        let open = restore.open();
-        let (agent, model_state) = restore.finish();
+        let (agent, model_state, left) = restore.finish();
         session.usage = agent.usage;
         Ok(Loaded {
             session,
             script,
             agent,
             model_state,
-            open,
+            left,
             last,
             next_turn,
             gone,
             tasks,
             jobs,
+            untold,
             damage,
             warnings,
             marks: marks.0,

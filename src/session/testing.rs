@@ -166,6 +166,7 @@ impl Home {
                 Detached::Run => OwnTurns::Always,
                 Detached::Wait => OwnTurns::WhileAttended,
             },
+            leaves_turns: detached == Detached::Run,
             asks: asks.clone(),
             host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),

@@ -17,17 +17,23 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::{Actor, answer};
-use super::command::{Command, Gate, Reply, Started, TurnEnd};
+use super::command::{Command, Gate, Parting, Reply, Started, TurnEnd};
 use super::journal::write::Journal;
+use super::surroundings::Workplace;
+use super::turn_sink::TurnSink;
 use super::{past, resume, store};
 use crate::agent::context::input::check;
+use crate::agent::open::QueuedTurn;
+use crate::agent::reopen::Reopened;
 use crate::agent::turn::{TurnInput, TurnOutcome};
 use crate::agent::{Agent, Attachments, Steer, Steers, TurnCx};
-use crate::kernel::event::DomainEvent;
+use crate::kernel::event::{DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventSink;
 use crate::kernel::wake::Wake;
 use crate::os::blocking;
+use crate::provider::ModelClient;
+use crate::tool::registry::Registry;
 
 /// Ended turns that are remembered for `turn/wait`.
 const REMEMBERED_TURNS: usize = 64;
@@ -53,9 +59,9 @@ impl std::fmt::Debug for Agent {
 #[derive(Default)]
 pub(super) struct Turns {
     running: Option<Running>,
-    queue: VecDeque<Waiting>,
+    pub(super) queue: VecDeque<Waiting>,
     /// Steers of a cancelled turn: they come before the next input.
-    carried: Vec<ContentPart>,
+    pub(super) carried: Vec<ContentPart>,
     ended: VecDeque<TurnEnd>,
     waiters: HashMap<TurnId, Vec<Reply<TurnEnd>>>,
     /// Where it is told that the session is closed. Once there is one, no further turn begins.
@@ -66,10 +72,36 @@ struct Running {
     turn: TurnId,
     cancel: CancellationToken,
     steers: Arc<Steers>,
+    sink: Arc<TurnSink>,
     /// All it was given to tell, those that began it first.
     given: Vec<Wake>,
     /// True where they began it.
     is_woken: bool,
+}
+
+/// What a turn's task is to do.
+pub(super) enum Begin {
+    /// Begin it with this.
+    New(TurnInput),
+    /// Take it up where an earlier process was.
+    Again(Box<Reopened>),
+}
+
+/// A turn that is given to its task.
+pub(super) struct Launch {
+    pub(super) turn: TurnId,
+    pub(super) cancel: CancellationToken,
+    pub(super) steers: Arc<Steers>,
+    pub(super) begin: Begin,
+    /// It says nothing before this is released.
+    pub(super) gate: Option<oneshot::Receiver<()>>,
+    pub(super) model: Arc<dyn ModelClient>,
+    pub(super) workplace: Arc<Workplace>,
+    pub(super) tools: Arc<Registry>,
+    /// What it is to tell.
+    pub(super) given: Vec<Wake>,
+    /// True where that begins it.
+    pub(super) is_woken: bool,
 }
 
 /// A turn that has not begun.
@@ -96,6 +128,23 @@ impl Waiting {
                 .map(Wake::shown)
                 .collect(),
             wakes,
+            gate: None,
+            recorded: None,
+        }
+    }
+
+    /// A turn that waited when an earlier process ended.
+    pub(super) fn again(queued: QueuedTurn) -> Self {
+        let QueuedTurn {
+            turn,
+            origin,
+            input,
+        } = queued;
+        Self {
+            turn,
+            origin,
+            input,
+            wakes: Vec::new(),
             gate: None,
             recorded: None,
         }
@@ -175,6 +224,10 @@ impl Actor {
     ) -> Result<Started, Fault> {
         check(&input)?;
         self.check_open()?;
+        if self.turns.running.is_none() {
+            // Turns that an earlier process took in come first; somebody is here now.
+            self.begin_next().await;
+        }
         let Some(running) = &self.turns.running else {
             return self.start_now(input, Origin::User).await;
         };
@@ -183,6 +236,11 @@ impl Actor {
             _ if running.cancel.is_cancelled() => self.enqueue(input),
             WhenBusy::Queue => self.enqueue(input),
             WhenBusy::Steer => {
+                let record = StateRecord::Steered {
+                    turn: running.turn.clone(),
+                    input: input.clone(),
+                };
+                self.journal.state(&AgentId::main(), record)?;
                 self.cron.attended();
                 running.steers.push(Steer::Words(input));
                 Ok(Started {
@@ -260,6 +318,12 @@ impl Actor {
             .with("value", max));
         }
         let turn = self.new_turn();
+        let record = StateRecord::Queued {
+            turn: turn.clone(),
+            origin: Origin::User,
+            input: input.clone(),
+        };
+        self.journal.state(&AgentId::main(), record)?;
         // Its event must not overtake the reply, so it is told by a task that waits for the reply.
         let (gate, released) = Gate::new();
         let (journal, told, shown) = (self.journal.clone(), turn.clone(), input.clone());
@@ -395,7 +459,7 @@ impl Actor {
             // What was steered into a cancelled turn comes before what is said next.
             input.splice(0..0, self.turns.carried.iter().cloned());
         }
-        let Some(mut agent) = self.agent.take() else {
+        let Some(agent) = self.agent.take() else {
             return Err(Fault::new(
                 ErrorKind::InternalError,
                 "the session has lost its agent; close and resume it",
@@ -419,6 +483,44 @@ impl Actor {
             steers.push(Steer::Wake(wake.clone()));
             given.push(wake);
         }
+        let input = TurnInput {
+            origin,
+            input,
+            wakes: keys,
+            recorded,
+        };
+        let launch = Launch {
+            turn,
+            cancel,
+            steers,
+            begin: Begin::New(input),
+            gate,
+            model,
+            tools: workplace.tools(abilities),
+            workplace,
+            given,
+            is_woken,
+        };
+        self.launch(agent, launch);
+        self.board.set_status(Status::Running);
+        Ok(())
+    }
+
+    /// Moves the agent into a task that runs a turn.
+    pub(super) fn launch(&mut self, mut agent: Box<Agent>, launch: Launch) {
+        let Launch {
+            turn,
+            cancel,
+            steers,
+            begin,
+            gate,
+            model,
+            workplace,
+            tools,
+            given,
+            is_woken,
+        } = launch;
+        let sink = Arc::new(TurnSink::new(self.journal.clone()));
         let cx = TurnCx {
             turn: turn.clone(),
             cancel: cancel.clone(),
@@ -430,7 +532,7 @@ impl Actor {
             unattended: self.session.unattended,
             limits: self.deps.config.turn.clone(),
             workspace: workplace.workspace.clone(),
-            tools: workplace.tools(abilities),
+            tools,
             rules: workplace.rules.clone(),
             auto_ask_denies: self.deps.config.permission.auto_ask_denies,
             approval_timeout: self.deps.config.permission.approval_timeout,
@@ -441,7 +543,7 @@ impl Actor {
                 dir: self.dir.join("media"),
             },
             surroundings: self.deps.surroundings(),
-            sink: self.journal.clone(),
+            sink: sink.clone(),
             asks: self.deps.asks.clone(),
             host_fs: self.deps.host_fs.clone(),
             board: self.board.clone(),
@@ -460,18 +562,20 @@ impl Actor {
                 let _ = gate.await;
             }
             let started = clock.elapsed();
-            let status = DomainEvent::SessionStatus {
-                status: Status::Running,
-                waiting: WaitingFor::default(),
+            let run = async {
+                match begin {
+                    Begin::New(input) => {
+                        let status = DomainEvent::SessionStatus {
+                            status: Status::Running,
+                            waiting: WaitingFor::default(),
+                        };
+                        journal.live(&AgentId::main(), status);
+                        agent.run(&cx, input).await
+                    }
+                    Begin::Again(reopened) => agent.go_on(&cx, *reopened).await,
+                }
             };
-            journal.live(&AgentId::main(), status);
-            let input = TurnInput {
-                origin,
-                input,
-                wakes: keys,
-                recorded,
-            };
-            let ran = AssertUnwindSafe(agent.run(&cx, input)).catch_unwind().await;
+            let ran = AssertUnwindSafe(run).catch_unwind().await;
             let duration_ms = u64::try_from(clock.elapsed().saturating_sub(started).as_millis())
                 .unwrap_or(u64::MAX);
             let done = match ran {
@@ -491,15 +595,14 @@ impl Actor {
                 let _ = inbox.send(Command::Done(Box::new(done))).await;
             }
         });
-        self.board.set_status(Status::Running);
         self.turns.running = Some(Running {
             turn,
             cancel,
             steers,
+            sink,
             given,
             is_woken,
         });
-        Ok(())
     }
 
     /// A turn's task has ended: say so, and begin what waits.
@@ -518,6 +621,10 @@ impl Actor {
             Some(agent) => Some(agent),
             None => self.rescued().await,
         };
+        if running.sink.is_cut() {
+            // It is not over: the next server goes on with it.
+            return;
+        }
         let end = TurnEnd {
             turn: running.turn,
             reason: outcome.reason,
@@ -545,24 +652,8 @@ impl Actor {
         }
         if end.reason == TurnReason::Cancelled {
             self.turns.carried.extend(leftover);
-        } else if !leftover.is_empty() && self.turns.closing.is_empty() {
-            let turn = self.new_turn();
-            let event = DomainEvent::TurnQueued {
-                turn: turn.clone(),
-                input: leftover.clone(),
-            };
-            if let Err(fault) = self.journal.durable(&AgentId::main(), event) {
-                tracing::error!(%fault, "a queued turn could not be recorded");
-            }
-            let steered = Waiting {
-                turn,
-                origin: Origin::Steer,
-                input: leftover,
-                wakes: Vec::new(),
-                gate: None,
-                recorded: None,
-            };
-            self.turns.queue.push_front(steered);
+        } else if self.turns.closing.is_empty() {
+            self.queue_leftover(leftover);
         }
         self.tell_end(end);
         self.begin_next().await;
@@ -578,7 +669,37 @@ impl Actor {
         self.settle();
     }
 
-    async fn begin_next(&mut self) {
+    /// Words that a turn has not taken in become one turn, which comes next. Where that can't be recorded, they come
+    /// before the next input.
+    pub(super) fn queue_leftover(&mut self, input: Vec<ContentPart>) {
+        if input.is_empty() {
+            return;
+        }
+        let (main, turn, origin) = (AgentId::main(), self.new_turn(), Origin::Steer);
+        let queued = QueuedTurn {
+            turn: turn.clone(),
+            origin,
+            input: input.clone(),
+        };
+        let record = StateRecord::Queued {
+            turn: turn.clone(),
+            origin,
+            input: input.clone(),
+        };
+        if let Err(fault) = self.journal.state(&main, record) {
+            tracing::error!(%fault, "a queued turn could not be recorded");
+            return self.turns.carried.extend(input);
+        }
+        if let Err(fault) = self
+            .journal
+            .durable(&main, DomainEvent::TurnQueued { turn, input })
+        {
+            tracing::error!(%fault, "a queued turn could not be told");
+        }
+        self.turns.queue.push_front(Waiting::again(queued));
+    }
+
+    pub(super) async fn begin_next(&mut self) {
         if !self.turns.closing.is_empty() {
             return;
         }
@@ -605,25 +726,46 @@ impl Actor {
     /// What a panicked turn took with it is read from the journal again, and what it left open is closed.
     async fn rescued(&self) -> Option<Box<Agent>> {
         let (id, dir) = (self.session.session_id.clone(), self.dir.clone());
-        let loaded = match blocking::run(move || store::load(&id, &dir)).await {
+        let loaded = match blocking::run(move || store::load_open(&id, &dir)).await {
             Ok(loaded) => loaded,
             Err(fault) => {
                 tracing::error!(%fault, "the agent could not be restored");
                 return None;
             }
         };
-        if let Err(fault) = resume::close_step(&self.journal, &loaded.open) {
+        let (mut agent, mut left) = (loaded.agent, loaded.left);
+        if let Err(fault) = resume::close_step(&self.journal, &mut agent, &mut left) {
             tracing::error!(%fault, "what a panicked turn left open could not be closed");
         }
-        let mut agent = loaded.agent;
         agent.interrupted = false;
         // Nobody knows any more; looking costs little.
         agent.ran_commands = true;
         Some(Box::new(agent))
     }
 
+    /// Ends all turns of a session that is being closed.
+    pub(super) fn part(&mut self, parting: Parting) {
+        match parting {
+            Parting::End => self.end_all_turns(),
+            Parting::Keep => self.leave_turns(),
+        }
+    }
+
+    /// Leaves to the next server what can go on there: turns that wait, and the one that waits for a person. The journal
+    /// has them.
+    fn leave_turns(&mut self) {
+        self.turns.queue.clear();
+        if let Some(running) = &self.turns.running {
+            let waiting = self.board.get().waiting;
+            if !waiting.approvals.is_empty() || !waiting.questions.is_empty() {
+                running.sink.cut();
+            }
+            running.cancel.cancel();
+        }
+    }
+
     /// Takes back what waits and cancels what runs.
-    pub(super) fn end_all_turns(&mut self) {
+    fn end_all_turns(&mut self) {
         while let Some(waiting) = self.turns.queue.pop_front() {
             self.end_unbegun(waiting);
         }

@@ -5,12 +5,14 @@
 
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::value::approval::OptionId;
-use longshore_protocol::value::session::{Mode, SessionPatch, Status};
+use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status};
 use longshore_protocol::value::turn::{StartState, TurnReason, WhenBusy, WhenIdle};
 
 use super::testing::{Home, input, run, start, within};
 use crate::agent::testing::{Reply, valid_for_provider};
 use crate::config::values::{Broken, Config, LimitsConfig};
+use crate::kernel::port::Ability;
+use crate::os::clock::Clock;
 use crate::session::{CreateOptions, store};
 
 const SAYS_OK: &str = "turns: [{steps: [{text: ok}]}]\non_exhausted: repeat_last";
@@ -514,4 +516,206 @@ async fn what_was_read_stays_read_when_the_directories_change() {
         .unwrap();
     run(&handle, "write").await;
     assert_eq!(std::fs::read_to_string(home.ws.join("a")).unwrap(), "new");
+}
+
+/// Asks before it runs a command, and then says what it was told.
+const ASKS: &str = "turns: [{steps: [{text: Let me}, {tool_call: {name: Bash, args: {command: 'echo one >> ran.txt', \
+    description: d}}}]}, {steps: [{text: ok}]}]\non_exhausted: repeat_last";
+
+/// A session in which a turn waits for an approval that nobody gives.
+async fn waiting(home: &Home) -> (crate::session::SessionHandle, Session) {
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(ASKS)
+    };
+    let (handle, session) = home.sessions.create(options).await.unwrap();
+    home.asks.will([Reply::Never]);
+    start(&handle, "go", WhenBusy::Reject).await;
+    home.events.until("approval/requested a1").await;
+    (handle, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_leaves_a_waiting_turn_to_the_next() {
+    let home = Home::new().again_detached(Config::default());
+    let (handle, session) = waiting(&home).await;
+    start(&handle, "then", WhenBusy::Queue).await;
+    home.events.until("turn/queued t2").await;
+    handle.steer(input("mind"), WhenIdle::Reject).await.unwrap();
+    within(home.sessions.shutdown(std::time::Duration::from_secs(5))).await;
+    assert_eq!(
+        home.events
+            .only(&["approval/", "tool/", "turn/", "session/closed"]),
+        [
+            "turn/started t1",
+            "tool/delta call_1 ",
+            "tool/delta call_1 {\"command\":\"echo one >> ran.txt\",\"description\":\"d\"}",
+            "tool/started call_1",
+            "approval/requested a1",
+            "turn/queued t2",
+            "session/closed",
+        ]
+    );
+
+    let next = home.again_detached(Config::default());
+    next.asks.will([Reply::option(OptionId::AllowOnce)]);
+    let handle = next.sessions.open(&session.session_id).await.unwrap();
+    for turn in ["t1", "t2"] {
+        let end = within(handle.wait(turn.into())).await.unwrap();
+        assert_eq!(end.reason, TurnReason::Completed);
+    }
+    assert_eq!(
+        next.events.only(&["approval/", "tool/running", "turn/"]),
+        [
+            "approval/resolved a1 answered",
+            "tool/running call_1",
+            "turn/steered",
+            "turn/ended t1 completed",
+            "turn/started t2",
+            "turn/ended t2 completed"
+        ]
+    );
+    assert_eq!(
+        std::fs::read_to_string(home.ws.join("ran.txt")).unwrap(),
+        "one\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ask_that_waited_too_long_ends_with_its_turn() {
+    let home = Home::new();
+    let (_, session) = waiting(&home).await;
+    for (ms, goes_on) in [(86_399_000, true), (86_400_000, false)] {
+        let later = home.copy();
+        later.clock.set_wall(home.clock.now().plus_ms(ms));
+        later.asks.will([Reply::Never]);
+        let handle = later.sessions.open(&session.session_id).await.unwrap();
+        let running = handle.view().await.unwrap().running;
+        assert_eq!(running.is_some(), goes_on, "{ms}");
+        if !goes_on {
+            assert_eq!(
+                later.events.only(&["approval/", "tool/", "turn/"]),
+                [
+                    "approval/resolved a1 withdrawn",
+                    "tool/completed call_1 error",
+                    "turn/ended t1 failed"
+                ]
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_cannot_go_on_ends_when_it_is_loaded() {
+    let home = Home::new();
+    let (_, session) = waiting(&home).await;
+    let broken = Config {
+        broken: Some(Broken {
+            file: "config.toml".into(),
+            line: 3,
+            column: 1,
+            message: "no".into(),
+        }),
+        ..Config::default()
+    };
+    let copy = home.copy();
+    let home = copy.again_with(broken);
+    let handle = home.sessions.open(&session.session_id).await.unwrap();
+    let end = within(handle.wait("t1".into())).await.unwrap();
+    assert_eq!(
+        (end.reason, end.error.unwrap().kind),
+        (TurnReason::Failed, ErrorKind::ConfigInvalid)
+    );
+}
+
+/// A home as it would be found had its server died right after the first line of the journal that says this.
+fn died_after(home: &Home, session: &Session, word: &str) -> Home {
+    let died = home.copy();
+    let path = super::journal::write::path(&died.dir_of(session));
+    let journal = std::fs::read_to_string(&path).unwrap();
+    let at = journal.find(word).unwrap();
+    let end = at + journal[at..].find('\n').unwrap() + 1;
+    std::fs::write(path, &journal[..end]).unwrap();
+    died
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_allowed_and_had_not_begun_is_asked_about_again() {
+    let home = Home::new();
+    let options = CreateOptions {
+        mode: Some(Mode::Manual),
+        ..home.options(ASKS)
+    };
+    let (handle, session) = home.sessions.create(options).await.unwrap();
+    home.asks.will([Reply::option(OptionId::AllowSession)]);
+    run(&handle, "go").await;
+
+    let died = died_after(&home, &session, "\"type\":\"approval_resolved\"");
+    died.asks.will([Reply::option(OptionId::Reject)]);
+    let handle = died.sessions.open(&session.session_id).await.unwrap();
+    let end = within(handle.wait("t1".into())).await.unwrap();
+    assert_eq!(end.reason, TurnReason::Completed);
+    assert_eq!(
+        died.events.only(&["approval/", "tool/"]),
+        [
+            "approval/requested a2",
+            "approval/resolved a2 answered",
+            "tool/completed call_1 error"
+        ]
+    );
+    assert!(!died.ws.join("ran.txt").exists());
+
+    // What had begun is not asked about and not run again: its turn is over.
+    let died = died_after(&home, &session, "\"type\":\"tool_running\"");
+    let handle = died.sessions.open(&session.session_id).await.unwrap();
+    assert_eq!(handle.view().await.unwrap().running, None);
+    assert_eq!(
+        died.events.only(&["approval/", "tool/", "turn/"]),
+        ["tool/completed call_1 error", "turn/ended t1 failed"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_allows_ends_an_ask_of_a_dead_server() {
+    let home = Home::new();
+    let (_, session) = waiting(&home).await;
+    let next = home.copy();
+    next.asks.will([Reply::Never]);
+    let handle = next.sessions.open(&session.session_id).await.unwrap();
+    let view = handle.view().await.unwrap();
+    assert_eq!(view.session.status, Status::Waiting);
+    let mode = SessionPatch {
+        mode: Some(Mode::Yolo),
+        ..SessionPatch::default()
+    };
+    handle.set(mode).await.unwrap();
+    let end = within(handle.wait("t1".into())).await.unwrap();
+    assert_eq!(end.reason, TurnReason::Completed);
+    assert_eq!(
+        next.events.only(&["approval/", "tool/running"]),
+        ["approval/resolved a1 modechanged", "tool/running call_1"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_taken_in_is_kept_before_anybody_is_told() {
+    let home = Home::new();
+    let (handle, session) = home.create(HANGS_FIRST).await;
+    start(&handle, "go", WhenBusy::Reject).await;
+    home.events.until("message/delta i1 Hel").await;
+    let queued = handle.start(input("b"), WhenBusy::Queue).await.unwrap();
+    // Its event waits for the reply, which is not out.
+    let died = home.copy();
+    drop(queued);
+    // It begins once a host is there.
+    let again = died.again();
+    *again.asks.ability.lock().unwrap() = Ability::Nobody;
+    let handle = again.sessions.open(&session.session_id).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let view = handle.view().await.unwrap();
+    assert_eq!((view.queued.len(), view.running), (1, None));
+    assert!(again.events.only(&["turn/started"]).is_empty());
+    *again.asks.ability.lock().unwrap() = Ability::Able;
+    handle.door().look();
+    again.events.until("turn/started t2").await;
 }

@@ -91,7 +91,7 @@ impl Actor {
             let undoable = reading.restore.undoable();
             Ok(Planned {
                 event,
-                then: reading.finish(&dir)?,
+                then: reading.finish(&dir)?.closed(),
                 undoable,
             })
         })

@@ -205,8 +205,19 @@ impl Actor {
     /// Called whenever a turn has ended and none waits, and whenever something was to be looked at.
     pub(super) async fn wake_up(&mut self) {
         self.wakes.due = None;
-        if self.turns.is_busy() {
+        if self.turns.running().is_some() {
             return;
+        }
+        if !self.turns.queue.is_empty() {
+            // Only those that an earlier process took in wait while none runs.
+            if let Err(why) = self.may_wake() {
+                tracing::info!(session = %self.session.session_id, %why, "turns of an earlier process wait");
+                return;
+            }
+            self.begin_next().await;
+            if self.turns.is_busy() {
+                return;
+            }
         }
         let Some(agent) = &self.agent else { return };
         self.wakes.forget_told(agent);

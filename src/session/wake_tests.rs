@@ -35,6 +35,8 @@ fn fire(id: &str) -> Wake {
             ideal_at: Timestamp(60_000),
             fire: id.into(),
             is_last: false,
+            n_due: 1,
+            is_missed: false,
         },
         text: format!("<cron-fire>{id}</cron-fire>").into(),
         urgency: Urgency::Turn,

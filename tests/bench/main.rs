@@ -14,6 +14,7 @@
 mod cron;
 mod figures;
 mod files;
+mod hosts;
 mod journal;
 mod mock;
 mod rows;
@@ -55,6 +56,7 @@ fn main() {
     search::measure(size, &mut table);
     files::measure(size, &mut table);
     shell::measure(size, &mut table);
+    hosts::measure(size, &mut table);
     match size {
         Size::Full => table.write(),
         Size::Smoke => println!(

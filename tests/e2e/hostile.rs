@@ -64,6 +64,23 @@ fn after_a_cancelled_turn() {
 }
 
 #[test]
+fn after_its_task_was_stopped() {
+    let scratch = scratch();
+    let mut server = TestServer::start(&scratch);
+    let (session, turn) = started(&scratch, &mut server, "wait\n");
+    // The call goes on as a task, and is ended as one.
+    let of_session = json!({"sessionId": session});
+    let running = server.request("task/list", of_session);
+    let id = &running["items"][0]["taskId"];
+    let of_task = json!({"sessionId": session, "taskId": id});
+    server.request("task/detach", of_task.clone());
+    assert_eq!(server.ended(&turn)["reason"], "completed");
+    let stopped = server.request("task/stop", of_task);
+    assert_eq!(stopped["task"]["status"], "killed", "{stopped}");
+    scratch.mark.assert_gone(&[server.pid()], SOON);
+}
+
+#[test]
 fn after_the_session_is_closed() {
     let scratch = scratch();
     let mut server = TestServer::start(&scratch);

@@ -1,6 +1,7 @@
 //! Tasks in the background, as hosts and models come to know of them.
 
 use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -254,6 +255,97 @@ fn what_a_killed_server_left_is_lost_once() {
     scratch.mark.assert_gone(&[], Duration::from_secs(5));
     let (told, _) = next_turn_is_told(&scratch, &session);
     assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn kept_alive_it_outlives_servers_and_is_told_with_its_real_end() {
+    let scratch = Scratch::new();
+    script(&scratch, &[background(&held("echo over; exit 7"))]);
+    scratch.configure_more("[task]\nkeep_alive_on_exit = true\n");
+    let (mut server, session) = open(&scratch);
+    let turn = server.turn(&session, "Go.");
+    let begun = server.event("task/started")["task"].clone();
+    server.ended(&turn);
+    let of_task = json!({"sessionId": session, "taskId": begun["taskId"]});
+
+    // An orderly end leaves it alone, a kill too.
+    assert_eq!(server.close(Duration::from_secs(60)).code(), Some(0));
+    let mut server = TestServer::open(&scratch);
+    server.request("session/resume", json!({"sessionId": session}));
+    server.kill();
+    let mut server = TestServer::open(&scratch);
+    server.request("session/resume", json!({"sessionId": session}));
+    let now = server.request("task/get", of_task)["task"].clone();
+    assert_eq!(
+        (&now["status"], &now["pid"], &now["startedAt"]),
+        (&json!("running"), &begun["pid"], &begun["startedAt"])
+    );
+    scratch.write("go", "");
+    let ended = server.event("task/ended")["task"].clone();
+    assert_eq!(
+        (&ended["taskId"], &ended["status"], &ended["exitCode"]),
+        (&begun["taskId"], &json!("failed"), &json!(7))
+    );
+    let told = server.event("turn/started");
+    assert!(input(&told).contains("exit_code: 7") && input(&told).contains("over"));
+    server.ended(told["turnId"].as_str().unwrap());
+    assert_eq!(n_told(server.seen(), begun["taskId"].as_str().unwrap()), 1);
+    assert_eq!(server.close(Duration::from_secs(60)).code(), Some(0));
+    scratch.mark.assert_gone(&[], Duration::from_secs(20));
+}
+
+#[test]
+fn a_crowd_of_tasks_is_told_once_each_in_few_turns() {
+    let n = if std::env::var_os("LONGSHORE_TEST_SCALE").is_some() {
+        1000
+    } else {
+        200
+    };
+    let scratch = Scratch::new();
+    // Each waits for a line at the gate, so that all of them end together.
+    let call = json!({"tool_call": background("read line < gate; sleep 0.01")});
+    let turns = json!([{"steps": vec![call; n]}, {"steps": [{"text": "ok"}]}]);
+    scratch.script(&json!({"turns": turns, "on_exhausted": "repeat_last"}).to_string());
+    scratch.configure_more(&format!("[task]\nmax_running = {n}\n"));
+    let (mut server, session) = open(&scratch);
+    let gate = scratch.file("gate");
+    let made = scratch.command("mkfifo").arg(&gate).status().unwrap();
+    assert!(made.success());
+    let turn = server.turn(&session, "Go.");
+    server.ended(&turn);
+    let mut gate = fs::OpenOptions::new().write(true).open(gate).unwrap();
+    gate.write_all(&vec![b'\n'; n]).unwrap();
+    let mut ids = std::collections::BTreeSet::new();
+    for _ in 0..n {
+        let ended = server.event("task/ended")["task"].clone();
+        assert_eq!(ended["status"], "completed", "{ended}");
+        ids.insert(ended["taskId"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(ids.len(), n);
+    loop {
+        let got = server.request("session/get", json!({"sessionId": session}));
+        let left = &got["pending"];
+        if (&left["tasks"], &left["notices"], &left["turns"]) == (&json!(0), &json!(0), &json!(0)) {
+            break;
+        }
+        server.event_where("turn/ended", |_| true);
+    }
+    let mut told = Vec::new();
+    let mut n_turns = 0;
+    for message in server.seen() {
+        if let Some("turn/started" | "turn/steered") = message["method"].as_str() {
+            n_turns += usize::from(message["method"] == "turn/started");
+            let text = input(&message["params"]);
+            let of_notice = |piece: &str| piece.split('"').next().unwrap().to_owned();
+            told.extend(text.split(" source_id=\"").skip(1).map(of_notice));
+        }
+    }
+    assert!(n_turns <= 3, "the user's and {} more", n_turns - 1);
+    assert_eq!(told.len(), n, "each once");
+    assert_eq!(
+        told.into_iter().collect::<std::collections::BTreeSet<_>>(),
+        ids
+    );
 }
 
 #[test]

@@ -7,84 +7,19 @@
 )]
 
 use std::fs;
-use std::sync::Arc;
-use std::time::Duration;
 
-use longshore::app::{App, Options, settings};
-use longshore::face::native::Native;
-use longshore::os::env::Env;
-use longshore::os::process::Processes;
-use longshore::rpc;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-/// A host's end of its connection.
-struct Host {
-    reader: BufReader<ReadHalf<DuplexStream>>,
-    writer: WriteHalf<DuplexStream>,
-}
+use crate::support::{Host, MEMORY, Server, pss_bytes};
 
 impl Host {
-    async fn connect(native: &Arc<Native>, serving: &mut JoinSet<()>) -> Self {
-        let (ours, theirs) = rpc::pipe(1 << 16);
-        let native = native.clone();
-        serving.spawn(async move {
-            let served = native.serve(theirs.reader, theirs.writer).await;
-            served.close(Duration::from_secs(1)).await;
-        });
-        let mut host = Self {
-            reader: BufReader::new(ours.reader),
-            writer: ours.writer,
-        };
-        let hello = json!({"protocolVersion": 1, "host": {"name": "wire", "version": "1"}});
-        host.request(1, "initialize", hello).await;
-        host
-    }
-
-    async fn send(&mut self, id: u64, method: &str, params: Value) {
-        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.writer
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .unwrap();
-    }
-
-    async fn next(&mut self) -> Value {
-        let mut line = String::new();
-        assert_ne!(
-            self.reader.read_line(&mut line).await.unwrap(),
-            0,
-            "the server hung up"
-        );
-        serde_json::from_str(&line).unwrap()
-    }
-
-    /// Sends a request and skips to its result.
-    async fn request(&mut self, id: u64, method: &str, params: Value) -> Value {
-        self.send(id, method, params).await;
-        loop {
-            let message = self.next().await;
-            if message["id"] == id && message.get("method").is_none() {
-                assert!(message.get("error").is_none(), "{method}: {message}");
-                return message["result"].clone();
-            }
-        }
-    }
-
     /// Reads to the end of the turn: the numbers of durable events, how many deltas there were, and how often some were
     /// dropped.
     async fn read_turn(&mut self) -> (Vec<u64>, usize, usize) {
         let (mut seqs, mut deltas, mut resyncs) = (Vec::new(), 0, 0);
         let mut line = String::new();
         loop {
-            line.clear();
-            assert_ne!(
-                self.reader.read_line(&mut line).await.unwrap(),
-                0,
-                "the server hung up"
-            );
+            self.line(&mut line).await;
             // Most lines are these; a host that is to keep up with a machine does not take them apart.
             if line.starts_with("{\"jsonrpc\":\"2.0\",\"method\":\"tool/delta\"") {
                 deltas += 1;
@@ -104,26 +39,11 @@ impl Host {
     }
 }
 
-/// Proportional memory of this process, in bytes.
-fn pss_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .unwrap();
-    line.trim()
-        .trim_end_matches("kB")
-        .trim()
-        .parse::<u64>()
-        .unwrap()
-        * 1024
-}
-
 const PIECES: usize = 100_000;
 
 /// A short turn, then two calls whose argument pieces come by turns, so that neighbours cannot be put together. Pauses
 /// let a host that reads keep up.
-fn script() -> String {
+fn script(n_pieces: usize) -> String {
     let delta = |call: usize, head: Value, arguments: &str| {
         let mut delta = json!({"index": call, "function": {"arguments": arguments}});
         if let (Some(delta), Some(head)) = (delta.as_object_mut(), head.as_object()) {
@@ -141,7 +61,7 @@ fn script() -> String {
         first["raw_delta"]["tool_calls"][0]["function"] = json!({"name": "Write", "arguments": format!("{{\"path\":\"{call}.txt\",\"content\":\"")});
         steps.push(first);
     }
-    for piece in 0..PIECES {
+    for piece in 0..n_pieces {
         steps.push(delta(piece % 2, json!({}), "0123456789"));
         if piece % 500 == 0 {
             steps.push(json!({"delay_ms": 4}));
@@ -154,24 +74,14 @@ fn script() -> String {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_never_reads_costs_the_other_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().canonicalize().unwrap();
-    let (home, workspace) = (root.join("home"), root.join("workspace"));
-    fs::create_dir_all(&workspace).unwrap();
-    let env = Env::of([
-        ("HOME", root.as_os_str()),
-        ("LONGSHORE_HOME", home.as_os_str()),
-    ]);
-    let app = App::new(
-        settings(env, &Options::default()).unwrap(),
-        Processes::new(None),
-    );
-    let native = Native::new(app.native_deps(CancellationToken::new()));
-    let mut serving = JoinSet::new();
-    let mut reading = Host::connect(&native, &mut serving).await;
-    let mut still = Host::connect(&native, &mut serving).await;
+    let _gauge = MEMORY.lock().await;
+    let mut server = Server::start();
+    let workspace = server.workspace();
+    let mut reading = server.host().await;
+    let mut still = server.host().await;
 
-    let params = json!({"cwd": workspace, "model": "demo", "mode": "yolo", "script": script()});
+    let params =
+        json!({"cwd": workspace, "model": "demo", "mode": "yolo", "script": script(PIECES)});
     let created = reading.request(2, "session/create", params).await;
     let session = created["session"]["sessionId"].clone();
     still
@@ -214,5 +124,40 @@ async fn a_host_that_never_reads_costs_the_other_nothing() {
         fs::read(workspace.join("0.txt")).unwrap().len(),
         PIECES / 2 * 10
     );
-    app.shutdown(Duration::from_secs(5)).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn live_events_do_not_wait_for_a_host_that_wants_none() {
+    let mut server = Server::start();
+    let mut reading = server.host().await;
+    let mut quiet = server.able(json!({"liveEvents": false})).await;
+    // More pieces than a queue takes; the quiet host reads nothing meanwhile.
+    let params = json!({"cwd": server.workspace(), "model": "demo", "mode": "yolo", "script": script(10_000)});
+    let created = reading.request(2, "session/create", params).await;
+    let session = created["session"]["sessionId"].clone();
+    let attach = json!({"sessionId": session, "afterSeq": 0});
+    quiet.request(2, "session/attach", attach).await;
+    let mut seqs = Vec::new();
+    for id in [3, 4] {
+        let params = json!({"sessionId": session, "input": "Go."});
+        reading.send(id, "turn/start", params).await;
+        seqs.extend(reading.read_turn().await.0);
+    }
+    let status = reading.request(5, "server/status", json!({})).await;
+    let hosts = status["hosts"].as_array().unwrap();
+    let waiting: u64 = hosts
+        .iter()
+        .map(|host| host["queuedMessages"].as_u64().unwrap())
+        .sum();
+    assert!(waiting <= seqs.len() as u64, "{status}");
+    let mut line = String::new();
+    let mut got = Vec::new();
+    while got.len() < seqs.len() {
+        quiet.line(&mut line).await;
+        let message: Value = serde_json::from_str(&line).unwrap();
+        got.push(message["params"]["seq"].as_u64());
+    }
+    assert_eq!(got, seqs.into_iter().map(Some).collect::<Vec<_>>());
+    server.stop().await;
 }

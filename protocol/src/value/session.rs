@@ -168,7 +168,7 @@ pub struct Snapshot {
     pub status: Status,
     /// The asks open now.
     pub open_asks: OpenAsks,
-    /// The last 50 turns, oldest first.
+    /// The last 50 turns, oldest first; none for a host that attached with a good `afterSeq`, since it has them.
     pub turns: Vec<Turn>,
     /// Where older turns begin, for `session/transcript`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,8 @@ pub(super) struct Runnable {
     clock: Arc<dyn Clock>,
     ask_user: Option<Arc<dyn AskUser>>,
     results_dir: PathBuf,
+    /// True where an earlier process has recorded that it runs.
+    is_recorded: bool,
 }
 
 /// A call that has ended.
@@ -64,8 +66,9 @@ impl Runnable {
         halt: CancellationToken,
     ) -> Self {
         let session = questioner.session();
-        let can_ask =
-            !cx.unattended && cx.asks.ability(session, AskKind::Question) != Ability::Unable;
+        let is_asking = questioner.is_open(&call);
+        let can_ask = is_asking
+            || !cx.unattended && cx.asks.ability(session, AskKind::Question) != Ability::Unable;
         Self {
             call,
             agent: questioner.agent().clone(),
@@ -78,6 +81,7 @@ impl Runnable {
             clock: cx.clock.clone(),
             ask_user: can_ask.then(|| questioner.clone() as Arc<dyn AskUser>),
             results_dir: cx.results_dir.clone(),
+            is_recorded: is_asking,
         }
     }
 
@@ -118,6 +122,9 @@ impl Runnable {
 
     /// The record that it runs is on the disk before an effect begins, so that a crash leaves no effect unknown to us.
     async fn say_running(&self) -> Result<(), Fault> {
+        if self.is_recorded {
+            return Ok(());
+        }
         self.sink.durable(
             &self.agent,
             DomainEvent::ToolRunning {

@@ -5,6 +5,7 @@
 //! another in the provider's order, while earlier ones run already. Whatever happens, every call gets exactly one
 //! result, and results enter the history in the provider's order.
 
+mod again;
 mod execute;
 mod permit;
 mod prepare;
@@ -19,8 +20,9 @@ use longshore_protocol::value::turn::FinishReason;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::again::take_up;
 use self::execute::{Finished, Runnable};
-use self::permit::{Judged, Permit};
+use self::permit::{Again, Judged, Permit};
 use self::prepare::Prepared;
 use self::resolve::{Drawn, Resolved};
 use self::schedule::Schedule;
@@ -61,13 +63,7 @@ pub(super) async fn run_batch(
         slots: calls
             .iter()
             .zip(prepare::twins(&prepared))
-            .map(|(call, twin)| Slot {
-                call,
-                twin,
-                stage: Stage::New,
-                ready: None,
-                result: None,
-            })
+            .map(|(call, twin)| Slot::new(call, twin))
             .collect(),
         schedule: Schedule::new(MAX_PARALLEL_CALLS),
         running: JoinSet::new(),
@@ -75,6 +71,9 @@ pub(super) async fn run_batch(
         halt: cx.cancel.child_token(),
         end: BatchEnd::Done,
     };
+    if let Err(fault) = record::called(agent, cx, calls, finish) {
+        batch.fail(fault);
+    }
     for (n, prepared) in prepared.into_iter().enumerate() {
         if batch.halt.is_cancelled() {
             batch.announce(agent, cx, n, &Drawn::plain(&prepared));
@@ -108,6 +107,21 @@ struct Slot<'a> {
     /// Set while the call is allowed and waits for others to end.
     ready: Option<Runnable>,
     result: Option<Message>,
+    /// Set where an earlier process had asked a person about it.
+    again: Option<Again>,
+}
+
+impl<'a> Slot<'a> {
+    fn new(call: &'a ModelCall, twin: Option<usize>) -> Self {
+        Self {
+            call,
+            twin,
+            stage: Stage::New,
+            ready: None,
+            result: None,
+            again: None,
+        }
+    }
 }
 
 /// How far a call has come.
@@ -129,25 +143,31 @@ impl Batch<'_> {
             agent.todos.clone(),
         );
         let (plain, halt) = (Drawn::plain(&prepared), self.halt.clone());
+        let again = self.slots[n].again.take();
         let resolving = halt.run_until_cancelled(resolve::resolve(cx, &who, &todos, prepared));
         let resolved = match self.beside(agent, cx, resolving).await {
             Some(Ok(resolved)) => resolved,
             Some(Err(refused)) => {
+                self.withdraw(agent, cx, again);
                 self.announce(agent, cx, n, &refused.drawn);
                 return self.complete(agent, cx, n, Finished::unrun(refused.outcome));
             }
-            None => return self.announce(agent, cx, n, &plain),
+            None => {
+                self.withdraw(agent, cx, again);
+                return self.announce(agent, cx, n, &plain);
+            }
         };
         self.announce(agent, cx, n, &resolved.drawn);
         if let Some(twin) = self.slots[n].twin {
+            self.withdraw(agent, cx, again);
             return self.share(agent, cx, twin, n);
         }
         if self.halt.is_cancelled() {
-            return;
+            return self.withdraw(agent, cx, again);
         }
-        let permit = match permit::judge(agent, cx, self.slots[n].call, resolved) {
+        let permit = match permit::judge(agent, cx, self.slots[n].call, resolved, again) {
             Judged::Permit(permit) => permit,
-            Judged::Ask(ask) => self.beside(agent, cx, ask.put(halt.clone())).await,
+            Judged::Ask(ask, open) => self.beside(agent, cx, ask.put(open, halt.clone())).await,
         };
         match permit {
             Permit::Run { resolved, grant } => {
@@ -252,10 +272,23 @@ impl Batch<'_> {
         }
     }
 
+    /// Says that a call is known, where that was not said.
     fn announce(&mut self, agent: &Agent, cx: &TurnCx, n: usize, drawn: &Drawn) {
+        if self.slots[n].stage != Stage::New {
+            return;
+        }
         match record::announce(agent, cx, self.slots[n].call, drawn) {
             Ok(()) => self.slots[n].stage = Stage::Announced,
             Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// Takes back an ask that need not be made any more.
+    fn withdraw(&mut self, agent: &Agent, cx: &TurnCx, again: Option<Again>) {
+        if let Some(again) = again
+            && let Err(fault) = again.withdraw(agent, cx)
+        {
+            self.fail(fault);
         }
     }
 

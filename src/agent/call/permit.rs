@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, ApprovalId, SessionId};
 use longshore_protocol::value::approval::{
-    ApprovalAnswer, ApprovalOption, ApprovalReason, ApprovalRequest, OptionId,
+    ApprovalAnswer, ApprovalOption, ApprovalReason, ApprovalRequest, AskResolution, OptionId,
 };
 use longshore_protocol::value::display::Display;
 use longshore_protocol::value::todo::Todo;
 use tokio_util::sync::CancellationToken;
 
+use super::super::reopen::PutAgain;
 use super::super::{Agent, TurnCx};
 use super::prepare::prepare_edited;
 use super::resolve::{self, Resolved};
@@ -57,8 +59,37 @@ pub(super) enum Permit {
 pub(super) enum Judged<'a> {
     /// It is made.
     Permit(Permit),
-    /// A person makes it.
-    Ask(Box<PendingAsk<'a>>),
+    /// A person makes it, who may have been asked already.
+    Ask(Box<PendingAsk<'a>>, Option<Box<PutAgain<ApprovalRequest>>>),
+}
+
+/// An ask about a call that an earlier process had made.
+pub(super) enum Again {
+    /// It is open still.
+    Open(Box<PutAgain<ApprovalRequest>>),
+    /// It was allowed, and the call did not begin.
+    Allowed,
+}
+
+impl Again {
+    /// Takes the ask back, where it is open.
+    pub(super) fn withdraw(self, agent: &Agent, cx: &TurnCx) -> Result<(), Fault> {
+        let Self::Open(open) = self else {
+            return Ok(());
+        };
+        let id = open.request.approval_id;
+        let status = cx
+            .board
+            .wait(|waiting| waiting.approvals.retain(|open| *open != id));
+        cx.sink.live(&agent.id, status);
+        let resolved = DomainEvent::ApprovalResolved {
+            approval: id,
+            outcome: AskResolution::Withdrawn,
+            option: None,
+            feedback: None,
+        };
+        cx.sink.durable(&agent.id, resolved).map(drop)
+    }
 }
 
 /// An ask about a call. It owns what it needs of its agent, so that other calls can go on meanwhile.
@@ -76,12 +107,14 @@ pub(super) struct PendingAsk<'a> {
     grant: Option<Grant>,
 }
 
-/// Judges a call.
+/// Judges a call. One that a person was asked about before a restart is never run without asking again, whatever the
+/// rules say now: nothing begins by itself because a session was loaded.
 pub(super) fn judge<'a>(
     agent: &mut Agent,
     cx: &'a TurnCx,
     call: &'a ModelCall,
     resolved: Box<Resolved>,
+    again: Option<Again>,
 ) -> Judged<'a> {
     let verdict = verdict(cx, &agent.grants, &resolved);
     tracing::info!(
@@ -93,13 +126,17 @@ pub(super) fn judge<'a>(
     );
     let reason = verdict.approval_reason();
     let grantable = match verdict.answer {
-        Answer::Allow => {
+        Answer::Allow if again.is_none() => {
             return Judged::Permit(Permit::Run {
                 resolved,
                 grant: None,
             });
         }
+        Answer::Allow => false,
         Answer::Deny { advice } => {
+            if let Some(Err(fault)) = again.map(|again| again.withdraw(agent, cx)) {
+                return Judged::Permit(Permit::Failed(fault));
+            }
             let outcome = denied(&format!("{} {advice}", verdict.reason));
             return Judged::Permit(Permit::Refused {
                 outcome,
@@ -108,7 +145,13 @@ pub(super) fn judge<'a>(
         }
         Answer::Ask { grantable } => grantable,
     };
-    if let Some(why) = nobody(agent, cx) {
+    let open = match again {
+        Some(Again::Open(open)) => Some(open),
+        Some(Again::Allowed) | None => None,
+    };
+    if open.is_none()
+        && let Some(why) = nobody(agent, cx)
+    {
         tracing::info!(call = %call.id, policy = reason.policy, "call denied, since nobody can be asked");
         let message = format!(
             "{} needs an approval ({}), and {why}. It was not run.",
@@ -124,18 +167,30 @@ pub(super) fn judge<'a>(
     } else {
         None
     };
-    Judged::Ask(Box::new(PendingAsk {
+    // Only what was shown can be granted.
+    let grant = grant.filter(|grant| {
+        open.as_ref().is_none_or(|open| {
+            let mut offered = open.request.options.iter();
+            offered.any(|option| option.rule.as_ref() == Some(&grant.rule))
+        })
+    });
+    let approval = match &open {
+        Some(open) => open.request.approval_id.clone(),
+        None => agent.ids.approval(),
+    };
+    let ask = PendingAsk {
         cx,
         call,
         session: agent.session.clone(),
         agent: agent.id.clone(),
         grants: agent.grants.clone(),
         todos: agent.todos.clone(),
-        approval: agent.ids.approval(),
+        approval,
         resolved,
         reason,
         grant,
-    }))
+    };
+    Judged::Ask(Box::new(ask), open)
 }
 
 fn verdict(cx: &TurnCx, grants: &[Grant], resolved: &Resolved) -> Verdict {
@@ -164,8 +219,20 @@ fn nobody(agent: &Agent, cx: &TurnCx) -> Option<&'static str> {
 
 impl PendingAsk<'_> {
     /// Asks, and waits until that is decided or taken back.
-    pub(super) async fn put(self: Box<Self>, halt: CancellationToken) -> Permit {
-        match self.wait(halt).await {
+    pub(super) async fn put(
+        self: Box<Self>,
+        open: Option<Box<PutAgain<ApprovalRequest>>>,
+        halt: CancellationToken,
+    ) -> Permit {
+        let asked = match open {
+            Some(open) => Ok(open.outcome_unless(halt)),
+            None => self.ask(halt),
+        };
+        let outcome = match asked {
+            Ok(asked) => self.wait(asked).await,
+            Err(fault) => Err(fault),
+        };
+        match outcome {
             Ok(outcome) => self.follow(outcome).await,
             Err(fault) => Permit::Failed(fault),
         }
@@ -220,8 +287,8 @@ impl PendingAsk<'_> {
         }
     }
 
-    /// Puts the ask and waits, also for a change of the mode that makes it needless.
-    async fn wait(&self, halt: CancellationToken) -> Result<AskOutcome, Fault> {
+    /// Puts the ask to hosts.
+    fn ask(&self, halt: CancellationToken) -> Result<BoxFuture<'static, AskOutcome>, Fault> {
         let (sink, board, id) = (&self.cx.sink, &self.cx.board, &self.approval);
         let request = self.request();
         sink.durable(
@@ -234,7 +301,12 @@ impl PendingAsk<'_> {
             &self.agent,
             board.wait(|waiting| waiting.approvals.push(id.clone())),
         );
-        let asked = self.cx.asks.ask(Arc::new(Ask::Approval(request)), halt);
+        Ok(self.cx.asks.ask(Arc::new(Ask::Approval(request)), halt))
+    }
+
+    /// Waits for the answer, also for a change of the mode that makes it needless.
+    async fn wait(&self, asked: BoxFuture<'static, AskOutcome>) -> Result<AskOutcome, Fault> {
+        let (sink, board, id) = (&self.cx.sink, &self.cx.board, &self.approval);
         let outcome = tokio::select! {
             biased;
             () = self.mode_allows() => AskOutcome::ModeChanged,

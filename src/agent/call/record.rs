@@ -1,14 +1,32 @@
 //! What hosts, the journal and the model get to see of a call.
 
+use longshore_protocol::value::turn::FinishReason;
+
 use super::super::{Agent, TurnCx};
 use super::resolve::Drawn;
 use super::{BatchEnd, Stage};
-use crate::kernel::event::{CallOrigin, DomainEvent};
+use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::message::{Message, ModelCall};
 use crate::kernel::wake::WakeKey;
 use crate::tool::Outcome;
 use crate::tool::display::capped;
+
+/// Keeps all calls of an answer that has several: a crash while one of them waits for a person must not lose those
+/// behind it.
+pub(super) fn called(
+    agent: &Agent,
+    cx: &TurnCx,
+    calls: &[ModelCall],
+    finish: FinishReason,
+) -> Result<(), Fault> {
+    if calls.len() < 2 {
+        return Ok(());
+    }
+    let calls = calls.to_vec();
+    cx.sink
+        .state(&agent.id, StateRecord::Called { finish, calls })
+}
 
 /// Says that a call is known. Comes before any ask, also for calls that are never run.
 pub(super) fn announce(

@@ -19,7 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::handler::{ask, cron, file, host, session, shell, task, turn};
 use super::host::NativeHost;
-use super::{NativeDeps, error, params};
+use super::{Admission, NativeDeps, error, params};
 use crate::hub::Attaching;
 use crate::kernel::fault::Fault;
 use crate::rpc::{BoxFuture, Reply, Request, Service};
@@ -196,13 +196,16 @@ where
 }
 
 /// A connection as the peer sees it.
-pub(super) struct NativeService(pub(super) Arc<NativeHost>);
+pub(super) struct NativeService {
+    pub(super) host: Arc<NativeHost>,
+    pub(super) admission: Admission,
+}
 
 impl NativeService {
     /// Why a request is not even looked at.
     fn refusal(&self, method: &str) -> Option<RpcError> {
         let is_initialize = method == spec::Initialize::NAME;
-        match (self.0.is_initialized(), is_initialize) {
+        match (self.host.is_initialized(), is_initialize) {
             (false, false) => Some(RpcError::new(
                 ErrorKind::NotInitialized,
                 "Send initialize first.",
@@ -226,23 +229,31 @@ impl NativeService {
             spec::Shutdown::NAME,
         ]
         .contains(&method);
-        self.0.native.is_draining.load(Ordering::Relaxed) && !is_harmless
+        self.host.native.is_draining.load(Ordering::Relaxed) && !is_harmless
     }
 }
 
 impl Service for NativeService {
     fn call(&self, request: Request<'_>) -> BoxFuture<'static, Reply> {
+        if let Admission::SelfApproval(message) = &self.admission
+            && request.method == spec::Initialize::NAME
+        {
+            let error = RpcError::new(ErrorKind::Denied, message.as_str());
+            let peer = self.host.peer.clone();
+            let reply = Reply::error(error.with("policy", "self_approval"));
+            return std::future::ready(reply.after(move || peer.stop())).boxed();
+        }
         if let Some(error) = self.refusal(request.method) {
             return std::future::ready(Reply::error(error)).boxed();
         }
-        let Some(MethodCallback::Async(method)) = self.0.native.methods.method(request.method)
+        let Some(MethodCallback::Async(method)) = self.host.native.methods.method(request.method)
         else {
             let message = format!("There is no method {}.", request.method);
             let error = RpcError::new(ErrorKind::MethodNotFound, message);
             return std::future::ready(Reply::error(error)).boxed();
         };
         let cx = Cx {
-            host: Arc::clone(&self.0),
+            host: Arc::clone(&self.host),
             after: Arc::default(),
         };
         let mut extensions = Extensions::new();

@@ -145,6 +145,10 @@ impl HostConn for NativeHost {
             .map_or_else(HostAbilities::default, |hello| hello.abilities)
     }
 
+    fn wants_live(&self) -> bool {
+        self.hello.get().is_none_or(|hello| hello.live_events)
+    }
+
     fn ask(&self, ask: Arc<Ask>) -> BoxFuture<'static, Result<AskAnswer, HostRefusal>> {
         let request = match &*ask {
             Ask::Approval(params) => self

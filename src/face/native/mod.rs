@@ -20,14 +20,14 @@ mod project;
 mod serve;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jsonrpsee::Methods;
 use longshore_protocol::method::host::ServerInfo;
 use longshore_protocol::value::failure::Warning;
 use tokio_util::sync::CancellationToken;
 
-pub use self::serve::Served;
+pub use self::serve::{Admission, Served};
 
 use crate::config::values::LimitsConfig;
 use crate::hub::Hub;
@@ -51,8 +51,20 @@ pub struct NativeDeps {
     pub limits: LimitsConfig,
     /// Problems with the configuration as it is now.
     pub warnings: Box<dyn Fn() -> Vec<Warning> + Send + Sync>,
-    /// Ends every connection. Fired by the face itself once `shutdown` has been answered; the process then exits.
+    /// What `shutdown` ends.
+    pub on_shutdown: OnShutdown,
+    /// Ends every connection. Fired by the face itself once a `shutdown` of the server has been answered; the process then
+    /// exits.
     pub stop: CancellationToken,
+}
+
+/// What `shutdown` ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnShutdown {
+    /// The server: it belongs to its host.
+    Server,
+    /// The connection: the server is there for others, too.
+    Connection,
 }
 
 /// The native face of a server.
@@ -74,6 +86,11 @@ impl Native {
             n_hosts: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
         })
+    }
+
+    /// The server is about to end: from now on requests are refused with `server_busy`, but the few that do no harm.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
     }
 }
 

@@ -33,6 +33,15 @@ pub struct Served {
     connection: Option<Connection>,
 }
 
+/// Whether whoever connects may be a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may.
+    Granted,
+    /// Its `initialize` is answered `denied` with the policy `self_approval` and this sentence, and the connection ends.
+    SelfApproval(String),
+}
+
 impl Native {
     /// Serves a host until it closes its side, the streams break, or the server is to stop.
     ///
@@ -42,6 +51,23 @@ impl Native {
     /// # Cancel safety
     /// Dropping the future ends the connection at once.
     pub async fn serve<R, W>(self: &Arc<Self>, reader: R, writer: W) -> Served
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        self.serve_as(Admission::Granted, reader, writer).await
+    }
+
+    /// As [`serve`](Self::serve), where not everybody may be a host.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the connection at once.
+    pub async fn serve_as<R, W>(
+        self: &Arc<Self>,
+        admission: Admission,
+        reader: R,
+        writer: W,
+    ) -> Served
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
@@ -66,7 +92,11 @@ impl Native {
         let number = self.n_hosts.fetch_add(1, Ordering::Relaxed) + 1;
         let id = HostId::from(format!("h{number}"));
         let host = Arc::new(NativeHost::new(Arc::clone(self), id, peer.handle(), queue));
-        let connection = peer.start(reader, writer, Arc::new(NativeService(Arc::clone(&host))));
+        let service = NativeService {
+            host: Arc::clone(&host),
+            admission,
+        };
+        let connection = peer.start(reader, writer, Arc::new(service));
         let mut served = Served {
             host,
             connection: Some(connection),

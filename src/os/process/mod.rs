@@ -21,6 +21,7 @@
 mod command;
 mod exit;
 mod identity;
+mod kin;
 mod member;
 mod orphans;
 mod output;
@@ -38,6 +39,7 @@ mod watch;
 pub use command::{Command, SpawnError, Stderr, Stdin, Survivors, TASK_MARK};
 pub use exit::{Exit, Status, signal_name};
 pub use identity::Identity;
+pub use kin::{Kin, kin_of, kin_of_tcp};
 pub use output::{Chunk, Stream};
 pub use recorded::{Origin, RecordedGroup};
 pub use registry::Processes;

@@ -27,6 +27,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether it bears the mark of a task.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked_env.is_some()
+    }
+
     /// Whether its environment has this value.
     pub(super) fn has_env(&self, name: &str, value: &str) -> bool {
         self.marked_env
@@ -295,6 +300,29 @@ pub(super) fn bears(pid: i32, name: &str, value: &str) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn bears(_pid: i32, _name: &str, _value: &str) -> bool {
     false
+}
+
+/// Whether a process has a variable of this name in its environment.
+#[cfg(target_os = "linux")]
+pub(super) fn bears_any(pid: i32, name: &str) -> bool {
+    let env = read_env(pid).unwrap_or_default();
+    value_in_block(&env, OsStr::new(name)).is_some()
+}
+
+/// Whether a process has something open that the system calls so, such as `socket:[123]`.
+#[cfg(target_os = "linux")]
+pub(super) fn has_open(pid: i32, name: &str) -> bool {
+    let dir = format!("/proc/{pid}/fd");
+    let entries = crate::os::fs::list_dir(dir.as_ref()).unwrap_or_default();
+    entries.iter().any(|entry| {
+        crate::os::fs::read_link(&entry.path).is_ok_and(|target| target.as_os_str() == name)
+    })
+}
+
+/// The parent of a process; 0 where it has none here.
+#[cfg(target_os = "linux")]
+pub(super) fn parent_of(pid: i32) -> Option<i32> {
+    read_stat(pid).map(|(_, entry)| entry.parent)
 }
 
 /// When a process started, in clock ticks since boot. A zombie counts.

@@ -17,6 +17,12 @@ pub struct ExitWatch {
 }
 
 impl ExitWatch {
+    /// Opens a watch on the process that has this id now, as [`Self::open`] does.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        Self::open(pid.ok_or(io::ErrorKind::NotFound)?)
+    }
+
     /// Opens a watch on the process that has this id now.
     ///
     /// # Errors
@@ -32,6 +38,26 @@ impl ExitWatch {
     /// This system has no such descriptors.
     #[cfg(not(target_os = "linux"))]
     pub fn open(_pid: Pid) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Asks the process to end: at once (SIGTERM).
+    pub fn ask_to_end(&self) -> io::Result<()> {
+        self.send(rustix::process::Signal::TERM)
+    }
+
+    /// Asks the process to end once nothing runs in it (SIGUSR1), see [`crate::os::signal::QuietSignal`].
+    pub fn ask_to_end_when_quiet(&self) -> io::Result<()> {
+        self.send(rustix::process::Signal::USR1)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn send(&self, signal: rustix::process::Signal) -> io::Result<()> {
+        self.signal(signal)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn send(&self, _signal: rustix::process::Signal) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -4,10 +4,10 @@
 use serde_json::Value;
 
 use super::job::{job_value, read_job};
-use super::record::{Record, RecordKey, RecordPart};
+use super::record::{Record, RecordCall, RecordKey, RecordPart};
 use crate::kernel::cron::CronOp;
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
-use crate::kernel::message::{Part, Thinking};
+use crate::kernel::message::{ModelCall, Part, Thinking};
 use crate::kernel::rule::Grant;
 use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
@@ -251,6 +251,20 @@ pub fn state_record(state: StateRecord) -> Record {
         },
         StateRecord::Shell { input, output } => Record::Shell { input, output },
         StateRecord::Cron(op) => cron_record(op),
+        StateRecord::Queued {
+            turn,
+            origin,
+            input,
+        } => Record::QueueTaken {
+            turn,
+            origin,
+            input,
+        },
+        StateRecord::Steered { turn, input } => Record::SteerTaken { turn, input },
+        StateRecord::Called { finish, calls } => Record::Called {
+            finish,
+            calls: calls.into_iter().map(record_call).collect(),
+        },
         StateRecord::ModelState { key, value } => Record::ModelState { key, value },
     }
 }
@@ -318,6 +332,26 @@ pub fn fact(record: Record) -> Fact {
         }
         Record::ModelState { key, value } => {
             return Fact::State(StateRecord::ModelState { key, value });
+        }
+        Record::QueueTaken {
+            turn,
+            origin,
+            input,
+        } => {
+            return Fact::State(StateRecord::Queued {
+                turn,
+                origin,
+                input,
+            });
+        }
+        Record::SteerTaken { turn, input } => {
+            return Fact::State(StateRecord::Steered { turn, input });
+        }
+        Record::Called { finish, calls } => {
+            return Fact::State(StateRecord::Called {
+                finish,
+                calls: calls.into_iter().map(call).collect(),
+            });
         }
         Record::CronAdded { job } => return Fact::State(StateRecord::Cron(added(job))),
         Record::CronDeleted { job } => {
@@ -520,6 +554,40 @@ pub fn fact(record: Record) -> Fact {
     Fact::Event(event)
 }
 
+fn record_call(call: ModelCall) -> RecordCall {
+    let ModelCall {
+        id,
+        provider_id,
+        name,
+        arguments,
+        extras,
+    } = call;
+    RecordCall {
+        call: id,
+        name,
+        provider_id,
+        arguments,
+        extras,
+    }
+}
+
+fn call(call: RecordCall) -> ModelCall {
+    let RecordCall {
+        call,
+        name,
+        provider_id,
+        arguments,
+        extras,
+    } = call;
+    ModelCall {
+        id: call,
+        provider_id,
+        name,
+        arguments,
+        extras,
+    }
+}
+
 fn record_key(key: WakeKey) -> RecordKey {
     match key {
         WakeKey::Task { task } => RecordKey::Task { task },
@@ -528,11 +596,15 @@ fn record_key(key: WakeKey) -> RecordKey {
             ideal_at,
             fire,
             is_last,
+            n_due,
+            is_missed,
         } => RecordKey::Fire {
             job,
             ideal_at: ideal_at.0,
             fire,
             is_last,
+            n_due,
+            is_missed,
         },
     }
 }
@@ -545,11 +617,15 @@ fn key(key: RecordKey) -> WakeKey {
             ideal_at,
             fire,
             is_last,
+            n_due,
+            is_missed,
         } => WakeKey::Fire {
             job,
             ideal_at: Timestamp(ideal_at),
             fire,
             is_last,
+            n_due,
+            is_missed,
         },
     }
 }

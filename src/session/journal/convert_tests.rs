@@ -22,7 +22,7 @@ use super::job::read_job;
 use super::record::{Line, Record, VERSION};
 use crate::kernel::cron::{AsideJob, CronOp, StoredJob};
 use crate::kernel::event::{CallOrigin, DomainEvent, StateRecord};
-use crate::kernel::message::{Part, Thinking};
+use crate::kernel::message::{ModelCall, Part, Thinking};
 use crate::kernel::rule::Grant;
 use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
@@ -170,6 +170,8 @@ fn durable() -> Vec<DomainEvent> {
                 ideal_at: Timestamp(-1),
                 fire: "f1".into(),
                 is_last: true,
+                n_due: 3,
+                is_missed: true,
             }],
         },
         DomainEvent::TurnSteered {
@@ -369,6 +371,25 @@ fn states() -> Vec<StateRecord> {
         StateRecord::Shell {
             input: "a".into(),
             output: "b".into(),
+        },
+        StateRecord::Queued {
+            turn: "t2".into(),
+            origin: Origin::Steer,
+            input: vec![ContentPart::Text { text: "x".into() }],
+        },
+        StateRecord::Steered {
+            turn: "t1".into(),
+            input: vec![ContentPart::Text { text: "x".into() }],
+        },
+        StateRecord::Called {
+            finish: FinishReason::ToolCalls,
+            calls: vec![ModelCall {
+                id: "call_1".into(),
+                provider_id: Some("p".into()),
+                name: "Read".into(),
+                arguments: "{}".into(),
+                extras: [("k".to_owned(), json!(1))].into_iter().collect(),
+            }],
         },
         StateRecord::ModelState {
             key: "m".into(),

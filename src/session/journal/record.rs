@@ -80,6 +80,22 @@ pub enum Record {
     Shell { input: Arc<str>, output: Arc<str> },
     /// State: a model client keeps something.
     ModelState { key: String, value: Value },
+    /// State: a turn was taken in that waits.
+    QueueTaken {
+        turn: TurnId,
+        origin: Origin,
+        input: Vec<ContentPart>,
+    },
+    /// State: words were taken in for a running turn.
+    SteerTaken {
+        turn: TurnId,
+        input: Vec<ContentPart>,
+    },
+    /// State: the calls of an answer that has several.
+    Called {
+        finish: FinishReason,
+        calls: Vec<RecordCall>,
+    },
     /// Event.
     SessionUpdated { changed: SessionPatch },
     /// Event.
@@ -269,7 +285,28 @@ pub enum RecordKey {
         fire: Arc<str>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_last: bool,
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        n_due: u32,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_missed: bool,
     },
+}
+
+/// A call that a model asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordCall {
+    /// Our id.
+    pub call: ToolCallId,
+    /// The tool.
+    pub name: Arc<str>,
+    /// The provider's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<Arc<str>>,
+    /// The argument text as it came.
+    pub arguments: Arc<str>,
+    /// Unknown members of the provider's call.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extras: Map<String, Value>,
 }
 
 /// A part of a tool's output.
@@ -297,4 +334,16 @@ fn steer() -> Origin {
 )]
 fn is_steer(origin: &Origin) -> bool {
     *origin == Origin::Steer
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+fn is_one(n: &u32) -> bool {
+    *n == 1
 }

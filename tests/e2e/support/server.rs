@@ -431,6 +431,11 @@ impl TestServer {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
+    /// What was written to stderr was expected.
+    pub(crate) fn forget_stderr(&mut self) {
+        fs::write(&self.stderr, "").unwrap();
+    }
+
     /// Closes stdin, reads what is still said, and gives the exit status.
     pub(crate) fn close(&mut self, within: Duration) -> ExitStatus {
         self.read_on();

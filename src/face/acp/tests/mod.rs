@@ -151,6 +151,7 @@ impl Agent {
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn Publish>,
             own_turns: OwnTurns::WhileAttended,
+            leaves_turns: false,
             asks: Arc::clone(&hub) as Arc<dyn AskHost>,
             host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock,

@@ -28,12 +28,14 @@ pub(in crate::face::native) async fn questions(
     page(open.questions, params.cursor.as_deref(), params.limit)
 }
 
-/// A session that is not loaded has nothing open, if it exists.
+/// Those of a session that is not loaded are in its journal.
 async fn open(cx: &Cx, session: &SessionId) -> Result<OpenAsks, Fault> {
-    if cx.deps().sessions.loaded(session).is_none() {
-        cx.deps().sessions.view(session).await?;
+    if let Some(handle) = cx.deps().sessions.loaded(session) {
+        // A session that has just been loaded has put its asks once it answers.
+        handle.view().await?;
+        return Ok(cx.deps().hub.open_asks(session));
     }
-    Ok(cx.deps().hub.open_asks(session))
+    cx.deps().sessions.stored_asks(session).await
 }
 
 pub(in crate::face::native) async fn resolve_approval(
@@ -64,9 +66,25 @@ async fn resolve(
     id: &AskId,
     answer: AskAnswer,
 ) -> Result<ResolveResult, Fault> {
-    if cx.deps().sessions.loaded(session).is_none() {
-        cx.deps().sessions.view(session).await?;
+    let sessions = &cx.deps().sessions;
+    let loaded = match sessions.loaded(session) {
+        Some(handle) => Some(handle),
+        // It goes on with the answer.
+        None if has(&sessions.stored_asks(session).await?, id) => {
+            Some(sessions.open(session).await?)
+        }
+        None => None,
+    };
+    if let Some(handle) = loaded {
+        handle.view().await?;
     }
     cx.deps().hub.resolve(session, id, answer, cx.host_id())?;
     Ok(ResolveResult {})
+}
+
+fn has(open: &OpenAsks, id: &AskId) -> bool {
+    match id {
+        AskId::Approval(id) => open.approvals.iter().any(|ask| ask.approval_id == *id),
+        AskId::Question(id) => open.questions.iter().any(|ask| ask.question_id == *id),
+    }
 }

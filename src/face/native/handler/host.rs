@@ -1,7 +1,5 @@
 //! The connection and the server.
 
-use std::sync::atomic::Ordering;
-
 use longshore_protocol::PROTOCOL_VERSION;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::event::Event;
@@ -13,6 +11,7 @@ use longshore_protocol::method::host::{
 };
 
 use super::page;
+use crate::face::native::OnShutdown;
 use crate::face::native::dispatch::Cx;
 use crate::face::native::error::invalid_params;
 use crate::kernel::fault::Fault;
@@ -70,7 +69,12 @@ pub(in crate::face::native) async fn shutdown(
     cx: Cx,
     _: ShutdownParams,
 ) -> Result<ShutdownResult, Fault> {
-    cx.host.native.is_draining.store(true, Ordering::Relaxed);
+    if cx.deps().on_shutdown == OnShutdown::Connection {
+        let peer = cx.host.peer.clone();
+        cx.after(move || peer.stop());
+        return Ok(ShutdownResult {});
+    }
+    cx.host.native.drain();
     cx.deps().sessions.shutdown(limits::SHUTDOWN).await;
     let stop = cx.deps().stop.clone();
     cx.after(move || stop.cancel());

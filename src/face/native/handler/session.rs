@@ -1,12 +1,12 @@
 //! Sessions.
 
-use longshore_protocol::id::SessionId;
 use longshore_protocol::method::session::{
     AttachParams, AttachResult, ClearParams, ClearResult, CloseParams, CloseResult, CreateParams,
     CreateResult, DeleteParams, DeleteResult, DetachParams, DetachResult, EventsParams,
     EventsResult, GetParams, GetResult, ListParams, ListResult, Replay, ResumeParams, ResumeResult,
     SetParams, SetResult, TranscriptParams, TranscriptResult, UndoParams, UndoResult,
 };
+use longshore_protocol::value::page::Page;
 use longshore_protocol::value::session::{Pending, Snapshot, Status};
 
 use super::page_limit;
@@ -56,8 +56,9 @@ pub(in crate::face::native) async fn resume(
     params: ResumeParams,
 ) -> Result<ResumeResult, Fault> {
     let id = params.session_id;
-    let handle = cx.deps().sessions.open(&id).await?;
+    // Watched first: a session with a watcher is not unloaded.
     let attaching = cx.attach(&id)?;
+    let handle = cx.deps().sessions.open(&id).await?;
     let View {
         session, last_seq, ..
     } = handle.view().await?;
@@ -90,9 +91,10 @@ pub(in crate::face::native) async fn attach(
     params: AttachParams,
 ) -> Result<AttachResult, Fault> {
     let id = params.session_id;
-    let handle = cx.deps().sessions.open(&id).await?;
-    // Attached before the look at the session: what happens in between is in the journal, and is sent after the reply.
+    // Attached before the look at the session: what happens in between is in the journal, and is sent after the reply. And
+    // a session with a watcher is not unloaded.
     let attaching = cx.attach(&id)?;
+    let handle = cx.deps().sessions.open(&id).await?;
     let view = handle.view().await?;
     let last_seq = view.last_seq;
     let wanted = params.after_seq.map(u64::try_from);
@@ -101,7 +103,26 @@ pub(in crate::face::native) async fn attach(
         Some(Ok(after)) if after <= last_seq => (after, false),
         Some(_) => (last_seq, true),
     };
-    let snapshot = snapshot(&cx, &id, view).await?;
+    // A host that says how far it has got has the turns before that: they are not read for it again.
+    let turns = if wanted.is_some() && !resync {
+        Page {
+            items: Vec::new(),
+            next_cursor: None,
+        }
+    } else {
+        cx.deps()
+            .sessions
+            .transcript(&id, None, Some(PAGE as u32))
+            .await?
+    };
+    let snapshot = Snapshot {
+        status: view.session.status,
+        session: view.session,
+        last_seq,
+        open_asks: cx.deps().hub.open_asks(&id),
+        turns: turns.items,
+        next_cursor: turns.next_cursor,
+    };
     cx.after(move || {
         attaching.go(cursor, last_seq);
         handle.door().look();
@@ -110,22 +131,6 @@ pub(in crate::face::native) async fn attach(
         last_seq,
         resync,
         snapshot,
-    })
-}
-
-async fn snapshot(cx: &Cx, id: &SessionId, view: View) -> Result<Snapshot, Fault> {
-    let turns = cx
-        .deps()
-        .sessions
-        .transcript(id, None, Some(PAGE as u32))
-        .await?;
-    Ok(Snapshot {
-        status: view.session.status,
-        session: view.session,
-        last_seq: view.last_seq,
-        open_asks: cx.deps().hub.open_asks(id),
-        turns: turns.items,
-        next_cursor: turns.next_cursor,
     })
 }
 

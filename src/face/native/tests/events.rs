@@ -81,7 +81,8 @@ async fn a_host_that_comes_back_gets_exactly_what_it_missed() {
             json!({"sessionId": session, "afterSeq": last}),
         )
         .await;
-    assert_eq!(attached["snapshot"]["turns"].as_array().unwrap().len(), 2);
+    // It has the turns, or they are on their way.
+    assert_eq!(attached["snapshot"]["turns"], json!([]));
     assert_eq!(attached["snapshot"]["status"], "idle");
     let missed = seqs(&host.until("turn/ended").await);
     assert_eq!(
@@ -118,6 +119,7 @@ async fn a_host_that_comes_back_gets_exactly_what_it_missed() {
             )
             .await;
         assert_eq!(attached["resync"], true);
+        assert_eq!(attached["snapshot"]["turns"].as_array().unwrap().len(), 2);
     }
     assert_eq!(
         host.refusal(

@@ -65,6 +65,7 @@ impl Server {
             store: Arc::clone(&store),
             publish: Arc::clone(&hub) as Arc<dyn crate::kernel::port::Publish>,
             own_turns: OwnTurns::WhileAttended,
+            leaves_turns: false,
             asks: Arc::clone(&hub) as Arc<dyn crate::kernel::port::AskHost>,
             host_fs: Arc::clone(&hub) as Arc<dyn crate::kernel::port::HostFs>,
             clock: Arc::clone(&clock),
@@ -85,6 +86,7 @@ impl Server {
             loaded: Loads::default(),
         });
         let native = Native::new(NativeDeps {
+            on_shutdown: OnShutdown::Server,
             sessions,
             hub,
             log: store,
