@@ -227,7 +227,7 @@ async fn dripping(mut host: Host, ended: watch::Receiver<u64>) -> Seen {
         host.line(&mut rest).await;
         text.push_str(&rest);
     }
-    for line in text.lines() {
+    for line in text.split_inclusive('\n') {
         seen.take(line);
     }
     seen.read_to(&mut host, last).await;
