@@ -7,7 +7,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -251,7 +251,7 @@ fn drip(mut host: Host, over: &AtomicU64) -> Host {
 }
 
 /// Leaves after some lines, without a word, and comes back for what it missed.
-fn come_and_go(socket: &PathBuf, session: &str, over: &AtomicU64, seed: u64) -> Host {
+fn come_and_go(socket: &Path, session: &str, over: &AtomicU64, seed: u64) -> Host {
     let (mut got, mut random) = (Vec::new(), seed + 1);
     loop {
         let mut host = Host::connect(socket, Some(session), got);
