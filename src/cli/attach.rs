@@ -5,22 +5,32 @@
 
 use std::cell::RefCell;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use longshore_protocol::error::{ErrorKind, RpcError};
+use longshore_protocol::method::{MethodSpec as _, spec};
+use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
 use super::args::Common;
-use super::daemon::{BegunBy, DaemonOptions, Launch, Place, Reached, reach};
+use super::daemon::{
+    BegunBy, DaemonOptions, Launch, Place, Reached, STARTED_BY_LONGSHORE, find, reach,
+};
 use super::record::Record;
 use super::terminal::complain;
+use crate::kernel::limits::{MAX_IN_FLIGHT, MAX_MESSAGE_BYTES};
 use crate::os::env::Env;
 use crate::os::parent::Parent;
-use crate::os::process::ExitWatch;
+use crate::os::process::{ExitWatch, is_in_a_task};
 use crate::os::signal::{self, StopSignals};
 use crate::os::stdio::{self, Input, Output};
 use crate::os::tty;
+use crate::rpc::{
+    BoxFuture, CancelWire, Peer, PeerHandle, PeerOptions, PlainOutbox, Reply, Request, Service,
+};
 
 /// Bytes carried at a time, in each direction; no more is held.
 const CHUNK: usize = 64 << 10;
@@ -71,8 +81,17 @@ async fn attach(env: &Env, common: &Common, place: &Place, parent: Parent) -> Re
         StopSignals::listen().map_err(|error| format!("signals can't be listened to: {error}"))?;
     let launch = Launch::new(env, common, BegunBy::Attach, DaemonOptions::default());
     let mut said = Said::default();
+    let is_in_a_task = is_in_a_task();
     for _ in 0..TRIES {
-        let reached = reach(place, &launch).await?;
+        let reached = if is_in_a_task {
+            // It would be refused by the daemon, and must not say how one is to be.
+            match find(place).await? {
+                Some(reached) => reached,
+                None => return deny(input, output).await,
+            }
+        } else {
+            reach(place, &launch).await?
+        };
         say_skew(reached.record(place).as_ref());
         let watch = reached.daemon.pid.and_then(|pid| ExitWatch::of(pid).ok());
         let carried = tokio::select! {
@@ -84,8 +103,14 @@ async fn attach(env: &Env, common: &Common, place: &Place, parent: Parent) -> Re
         if carried == Carried::HostLeft {
             return Ok(());
         }
+        // One that has answered nothing is most likely ending, which may take it its time.
+        let within = if said.is_unanswered() {
+            LAST_WORDS
+        } else {
+            SEEN_TO_END
+        };
         let has_ended = match &watch {
-            Some(watch) => timeout(SEEN_TO_END, watch.exited()).await.is_ok(),
+            Some(watch) => timeout(within, watch.exited()).await.is_ok(),
             None => false,
         };
         if !has_ended {
@@ -98,6 +123,45 @@ async fn attach(env: &Env, common: &Common, place: &Place, parent: Parent) -> Re
         }
     }
     Err("the daemon has ended; attach again to start the next one".to_owned())
+}
+
+/// Answers as a daemon would that does not run: this process may not be a host, nor start one.
+async fn deny(input: Input, output: Output) -> Result<(), String> {
+    let options = PeerOptions {
+        max_message_bytes: MAX_MESSAGE_BYTES,
+        max_in_flight: MAX_IN_FLIGHT,
+        ..PeerOptions::client(CancelWire {
+            method: "$/cancelRequest",
+            field: "id",
+        })
+    };
+    let peer = Peer::new(Arc::new(PlainOutbox::new()), options);
+    let denying = Denying(peer.handle());
+    let mut connection = peer.start(input, output, Arc::new(denying));
+    connection.ended().await;
+    connection.close(LAST_WORDS).await;
+    Ok(())
+}
+
+/// Lets nobody in.
+struct Denying(PeerHandle);
+
+impl Service for Denying {
+    fn call(&self, request: Request<'_>) -> BoxFuture<'static, Reply> {
+        let reply = if request.method == spec::Initialize::NAME {
+            let error = RpcError::new(ErrorKind::Denied, STARTED_BY_LONGSHORE);
+            let peer = self.0.clone();
+            Reply::error(error.with("policy", "self_approval")).after(move || peer.stop())
+        } else {
+            Reply::error(RpcError::new(
+                ErrorKind::NotInitialized,
+                "Send initialize first.",
+            ))
+        };
+        Box::pin(std::future::ready(reply))
+    }
+
+    fn notify(&self, _: &str, _: Option<&RawValue>) {}
 }
 
 /// Who ended it.

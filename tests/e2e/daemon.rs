@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -230,6 +232,99 @@ fn ten_that_come_at_once_share_one() {
         at.status()["hosts"].as_array().unwrap().len() == 1
     });
     assert_eq!(at.record()["pid"], pids[0]);
+}
+
+/// Everybody who comes while daemons end and begin is answered by one of them.
+#[test]
+fn whoever_comes_as_it_stops_gets_the_next_one() {
+    let at = Daemon::with_script(SAYS_OK);
+    for round in 0..8 {
+        let mut early = at.host();
+        let mut stop = at.command(&["daemon", "stop"]);
+        let mut stop = stop.stdout(Stdio::null()).spawn().unwrap();
+        // Another moment of the end in each round.
+        thread::sleep(Duration::from_millis(round * 5));
+        let mut hosts: Vec<TestServer> = (0..3).map(|_| at.attach()).collect();
+        for host in &mut hosts {
+            let hello = host.initialize(json!({}));
+            assert!(hello["server"]["pid"].is_u64(), "{hello}");
+        }
+        assert!(stop.wait().unwrap().success());
+        assert_eq!(early.exit(DEADLINE).code(), Some(1));
+        early.forget_stderr();
+        for mut host in hosts {
+            // The daemon that answered it may have been the one that was to stop.
+            host.close(DEADLINE);
+            host.forget_stderr();
+        }
+    }
+}
+
+#[test]
+fn connections_have_a_bound() {
+    let at = Daemon::with_script(SAYS_OK);
+    at.host().close(DEADLINE);
+    until("the host to be let go", || {
+        at.status()["hosts"].as_array().unwrap().len() == 1
+    });
+    // What it answers to somebody who has not said who it is.
+    let ask = || {
+        let mut stream = UnixStream::connect(at.socket()).unwrap();
+        stream
+            .write_all(b"{\"id\":1,\"method\":\"ping\"}\n")
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        (stream, serde_json::from_str::<Value>(&line).unwrap())
+    };
+    let mut open: Vec<UnixStream> = Vec::new();
+    let refused = loop {
+        assert!(open.len() < 300, "no bound");
+        let (stream, said) = ask();
+        if said["id"].is_null() {
+            break said;
+        }
+        open.push(stream);
+    };
+    // Some that came before may not be let go yet.
+    assert!((250..=256).contains(&open.len()), "{}", open.len());
+    let data = &refused["error"]["data"];
+    assert_eq!(
+        (&data["kind"], &data["value"]),
+        (&json!("limit_exceeded"), &json!(256))
+    );
+    drop(open);
+    until("room again", || ask().1["id"] == 1);
+}
+
+#[test]
+fn a_stop_takes_no_longer_for_what_does_not_want_to_end() {
+    let stubborn = json!({"tool_call": {"name": "Bash", "args": {
+        "command": "trap '' TERM; echo up; while :; do sleep 0.1; done", "timeout": 300,
+    }}});
+    let script = json!({"turns": [{"steps": [stubborn]}, {"steps": [{"text": "ok"}]}]});
+    let at = Daemon::with_script(&script.to_string());
+    let mut host = at.host();
+    let session = host.create(&at.scratch, json!({"mode": "yolo"}));
+    let turn = host.turn(&session, "Go.");
+    host.event_where("tool/progress", |params| params["text"] == "up\n");
+    let asked = Instant::now();
+    assert_eq!(at.says(&["stop"]).1, Some(0));
+    assert!(
+        asked.elapsed() < Duration::from_secs(7),
+        "{:?}",
+        asked.elapsed()
+    );
+    at.scratch
+        .mark
+        .assert_gone(&[host.pid()], Duration::from_secs(1));
+    // Hosts have seen how it ended.
+    assert_eq!(host.ended(&turn)["reason"], "cancelled");
+    host.exit(DEADLINE);
+    host.forget_stderr();
+    let mut host = at.host();
+    let resumed = host.request("session/resume", json!({"sessionId": session}));
+    assert_eq!(resumed["session"]["status"], "idle");
 }
 
 #[test]
@@ -500,6 +595,104 @@ fn another_version_is_said_and_a_newer_one_takes_over_when_no_turn_runs() {
     let mut host = at.host();
     let resumed = host.request("session/resume", json!({"sessionId": session}));
     assert_eq!(resumed["session"]["turnCount"], 1, "{resumed}");
+}
+
+#[test]
+fn bytes_are_carried_as_they_are() {
+    let at = Daemon::with_script(SAYS_OK);
+    let mut host = at.host();
+    // A line of many megabytes, one that is none of JSON's, and ids of every spelling.
+    let padding = " ".repeat(12 << 20);
+    host.write(
+        format!("{{\"jsonrpc\":\"2.0\",{padding}\"id\":1e2,\"method\":\"ping\"}}\r\n").as_bytes(),
+    );
+    host.write(b"\xff\n{\"id\":\"\\u0061\",\"method\":\"ping\"}\n");
+    for line in [
+        "{\"jsonrpc\":\"2.0\",\"id\":1e2,\"result\":{}}",
+        "{\"jsonrpc\":\"2.0\",\"id\":\"\\u0061\",\"result\":{}}",
+    ] {
+        let wanted: Value = serde_json::from_str(line).unwrap();
+        host.wait(line, |said| *said == wanted);
+        assert!(host.raw().iter().any(|said| said == line), "{line}");
+    }
+    host.wait("a parse error", |said| said["error"]["code"] == -32700);
+    // One that has said all it has to say still hears the answers, however slowly it listens.
+    host.pause();
+    let ids: Vec<Value> = (0..500)
+        .map(|_| host.send("model/list", json!({"more": "x".repeat(10_000)})))
+        .collect();
+    drop(host.take_stdin());
+    host.read_on();
+    for id in ids {
+        host.reply(&id).unwrap();
+    }
+    assert_eq!(host.exit(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn a_program_that_was_replaced_is_said_to_be() {
+    let at = Daemon::with_script(SAYS_OK);
+    let bin = Path::new(env!("CARGO_BIN_EXE_longshore"));
+    let program = at.scratch.root().join("longshore");
+    if fs::hard_link(bin, &program).is_err() {
+        fs::copy(bin, &program).unwrap();
+    }
+    let started = at
+        .scratch
+        .command(&program)
+        .args(["daemon", "start"])
+        .output();
+    assert!(started.unwrap().status.success());
+    let mut host = at.attach();
+    let warnings = |hello: Value| hello["warnings"].as_array().unwrap().clone();
+    assert_eq!(warnings(host.initialize(json!({}))), [] as [Value; 0]);
+    // As an installer does: the new file takes the name of the old one.
+    let fresh = program.with_extension("new");
+    fs::write(&fresh, "the next version").unwrap();
+    fs::rename(fresh, &program).unwrap();
+    let mut host = at.attach();
+    let warned = warnings(host.initialize(json!({})));
+    assert_eq!(warned[0]["topic"], "daemon", "{warned:?}");
+    let message = warned[0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("longshore daemon stop --when-quiet"),
+        "{message}"
+    );
+}
+
+#[test]
+fn in_the_foreground_it_says_where_it_listens_and_ends_by_a_signal() {
+    let at = Daemon::with_script(SAYS_OK);
+    for signal in ["-INT", "-TERM"] {
+        let mut daemon = at.command(&["daemon"]);
+        let mut daemon = daemon
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(daemon.stdout.take().unwrap());
+        stdout.read_line(&mut said).unwrap();
+        assert_eq!(said, format!("listening at {}\n", at.socket().display()));
+        // There can be no other.
+        let other = at.daemon(&[]);
+        assert_eq!(other.status.code(), Some(1), "{other:?}");
+        let why = String::from_utf8(other.stderr).unwrap();
+        assert!(
+            why.contains(&format!("process {} is the daemon already", daemon.id())),
+            "{why}"
+        );
+        let mut host = at.host();
+        assert_eq!(at.record()["begunBy"], "person");
+        let kill = Command::new("kill")
+            .args([signal, &daemon.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        let ended = daemon.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), ended.stderr), (Some(0), Vec::new()));
+        host.exit(DEADLINE);
+        host.forget_stderr();
+    }
 }
 
 #[test]

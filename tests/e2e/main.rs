@@ -26,6 +26,7 @@ mod host_files;
 mod hostile;
 mod input;
 mod keeping;
+mod many_hosts;
 mod media;
 mod models;
 mod offline;

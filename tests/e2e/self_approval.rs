@@ -39,12 +39,18 @@ fn marked(mut command: Command) -> Command {
 #[test]
 fn a_bearer_of_a_tasks_mark_is_refused() {
     let at = Daemon::with_script(SAYS_OK);
-    // Also by the daemon that it starts itself, which does not inherit the mark.
-    let mut host = TestServer::spawn(&at.scratch, marked(at.command(&["attach"])));
-    assert_denied(&mut host);
+    // It starts no daemon, which would be as its variables say.
+    let attach = || TestServer::spawn(&at.scratch, marked(at.command(&["attach"])));
+    assert_denied(&mut attach());
+    assert!(!at.socket().exists());
+    let refused = marked(at.command(&["daemon", "start"])).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(!at.socket().exists());
+    // Nor does it stop one, or come in.
     let mut host = at.host();
-    let environment = fs::read(format!("/proc/{}/environ", at.pid())).unwrap();
-    assert!(!String::from_utf8_lossy(&environment).contains("LONGSHORE_TASK_ID"));
+    assert_denied(&mut attach());
+    let refused = marked(at.command(&["daemon", "stop"])).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     // Shed by the bridge, borne by the shell that started it.
     let mut shell = marked(at.scratch.command("/bin/sh"));
     let line = "env -u LONGSHORE_TASK_ID \"$0\" attach; exit $?";

@@ -26,7 +26,7 @@ const NOT_RUNNING: u8 = 3;
 const STOP_WITHIN: Duration = SHUTDOWN.saturating_add(Duration::from_secs(5));
 
 /// Starts a daemon, or has a newer one take over.
-pub(super) fn start(env: &Env, common: &Common, options: DaemonOptions) -> ExitCode {
+pub(super) fn start(env: &Env, common: &Common, mut options: DaemonOptions) -> ExitCode {
     told(env, common, async |place| {
         if let Some(running) = find(&place).await? {
             let record = running.record(&place);
@@ -34,10 +34,12 @@ pub(super) fn start(env: &Env, common: &Common, options: DaemonOptions) -> ExitC
                 return already(&place, &running, options);
             }
             drop(running);
-            let version = record.map_or_else(String::new, |record| record.version);
+            let record = record.ok_or("the daemon has just changed; try again")?;
             complain(&format!(
-                "longshore: the daemon of version {version} ends once no turn runs; then this one takes over."
+                "longshore: the daemon of version {} ends once no turn runs; then this one takes over.",
+                record.version
             ));
+            options = options.or_where(record.listen.as_deref());
             end(&place, StopWhen::Quiet).await?;
         }
         let launch = Launch::new(env, common, BegunBy::Start, options);

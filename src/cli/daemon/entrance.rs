@@ -21,6 +21,10 @@ use crate::os::process::{Kin, kin_of, kin_of_tcp};
 use crate::os::socket::{self, Peer, PrivateListener};
 use crate::rpc;
 
+/// What is said to a process that longshore started and that wants to be a host.
+pub(in crate::cli) const STARTED_BY_LONGSHORE: &str = "This process was started by longshore, so it can't be a host: what \
+                                                       longshore runs must not answer what it asks.";
+
 /// What a host that has stopped talking gets to read what waits for it. Nobody else waits.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 /// What somebody who can't be let in gets to read why.
@@ -212,9 +216,7 @@ where
 fn admission(kin: Kin) -> Admission {
     let why = match kin {
         Kin::Stranger => return Admission::Granted,
-        Kin::Descendant | Kin::Marked => {
-            "This process was started by longshore, so it can't be a host: what longshore runs must not answer what it asks."
-        }
+        Kin::Descendant | Kin::Marked => STARTED_BY_LONGSHORE,
         Kin::Unknown => {
             "It can't be told which process this is, so it can't be a host: what longshore runs must not answer what it \
              asks. Connect from a process that this machine shows to the daemon."

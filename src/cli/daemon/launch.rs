@@ -21,9 +21,6 @@ use crate::os::socket::{self, Peer};
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// Between two looks. A start takes some tens of milliseconds.
 const LOOK: Duration = Duration::from_millis(10);
-/// What is told to the commands of a task: a daemon is none, whoever started it.
-const TASK_VARIABLES: [&str; 3] = ["LONGSHORE", "LONGSHORE_SESSION_ID", "LONGSHORE_TASK_ID"];
-
 /// A connection to the daemon.
 pub(in crate::cli) struct Reached {
     /// The connection.
@@ -71,14 +68,8 @@ impl<'a> Launch<'a> {
     async fn spawn(&self, place: &Place) -> Result<Spared, String> {
         let program =
             current_exe().map_err(|error| format!("its own file is not known: {error}"))?;
-        let variables = self
-            .env
-            .iter()
-            .filter(|(name, _)| {
-                let name = name.to_str();
-                name.is_none_or(|name| !TASK_VARIABLES.contains(&name))
-            })
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let variables = self.env.iter();
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let command = Command::new(program, "/")
             .args(self.arguments(place))
             .env(variables);

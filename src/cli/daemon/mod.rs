@@ -19,17 +19,27 @@ mod place;
 mod server;
 mod websocket;
 
-pub(super) use self::launch::{Launch, Reached, reach};
+pub(super) use self::entrance::STARTED_BY_LONGSHORE;
+pub(super) use self::launch::{Launch, Reached, find, reach};
 pub(super) use self::options::{BegunBy, Daemon, DaemonOptions, StopWhen};
 pub(super) use self::place::Place;
 
 use std::process::ExitCode;
 
 use super::args::Common;
+use super::terminal::complain;
 use crate::os::env::Env;
+use crate::os::process::is_in_a_task;
 
 /// Does what the command line says.
 pub(super) fn run(env: Env, common: &Common, what: Daemon) -> ExitCode {
+    // A daemon takes its rules from the variables and options it is started with, and other hosts live by them.
+    if what != Daemon::Status && is_in_a_task() {
+        complain(
+            "longshore: a command that longshore runs can't start or stop the daemon; run this in a terminal of your own.",
+        );
+        return ExitCode::FAILURE;
+    }
     match what {
         Daemon::Run(options) => server::run(env, common, options),
         Daemon::Start(options) => control::start(&env, common, options),

@@ -104,6 +104,19 @@ impl DaemonOptions {
         Ok(())
     }
 
+    /// Listens where an earlier daemon did, unless told where.
+    pub(in crate::cli) fn or_where(self, earlier: Option<&str>) -> Self {
+        let earlier = earlier.and_then(|url| address(url).ok());
+        match (self.listen, earlier) {
+            (None, Some(address)) => Self {
+                listen: Some(address),
+                anywhere: !address.ip().is_loopback(),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Refuses an address that other machines reach, unless that is wanted.
     fn check(self) -> Result<(), String> {
         match self.listen {
@@ -169,6 +182,11 @@ mod tests {
             ..far
         };
         assert_eq!(Daemon::parse(None, far), Ok(Daemon::Run(far)));
+        let nowhere = DaemonOptions::default();
+        assert_eq!(nowhere.or_where(None), nowhere);
+        assert_eq!(nowhere.or_where(Some("ws://127.0.0.1:0")), near);
+        assert_eq!(nowhere.or_where(Some("ws://0.0.0.0:0")), far);
+        assert_eq!(near.or_where(Some("ws://127.0.0.1:7")), near);
         let quiet = DaemonOptions {
             stop: StopWhen::Quiet,
             ..DaemonOptions::default()

@@ -4,6 +4,10 @@
 use std::net::IpAddr;
 use std::net::SocketAddr;
 
+/// No real chain of parents is longer.
+#[cfg(target_os = "linux")]
+const MOST: usize = 512;
+
 /// What a process is to this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kin {
@@ -32,7 +36,24 @@ pub fn kin_of(_pid: u32) -> Kin {
     Kin::Stranger
 }
 
-/// Tells the same of the process at the other end of a TCP connection on this machine: `theirs` and `ours` are the
+/// Whether this very process is a command that this program runs for a model, or was started by one: it or one of its
+/// parents bears the mark of a task. Best effort, likewise.
+#[cfg(target_os = "linux")]
+pub fn is_in_a_task() -> bool {
+    use super::TASK_MARK;
+    use super::table::{bears_any, parent_of};
+    let own = std::process::id() as i32;
+    let parents = std::iter::successors(Some(own), |pid| parent_of(*pid).filter(|pid| *pid > 0));
+    parents.take(MOST).any(|pid| bears_any(pid, TASK_MARK))
+}
+
+/// Where there is no table of processes, that is not known.
+#[cfg(not(target_os = "linux"))]
+pub fn is_in_a_task() -> bool {
+    false
+}
+
+/// As [`kin_of`], of the process at the other end of a TCP connection on this machine: `theirs` and `ours` are the
 /// addresses of the two ends. Whoever is elsewhere is a stranger. Blocking: some 20 µs for each process of the machine.
 #[cfg(target_os = "linux")]
 pub fn kin_of_tcp(theirs: SocketAddr, ours: SocketAddr) -> Kin {
@@ -102,8 +123,6 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 fn walk(pid: u32) -> Option<Kin> {
     use super::TASK_MARK;
     use super::table::{bears_any, live, parent_of};
-    /// No real chain is longer.
-    const MOST: usize = 512;
     let own = std::process::id() as i32;
     let Some(first) = i32::try_from(pid).ok().and_then(live) else {
         return Some(Kin::Unknown);
