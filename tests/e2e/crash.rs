@@ -107,8 +107,7 @@ impl Lane {
 
     /// One session that lives through kills and then comes to a good end.
     fn session(&mut self, n_kills: u64) {
-        let ran = self.scratch.file("ran");
-        let _ = fs::remove_file(&ran);
+        let _ = fs::remove_file(self.scratch.file("ran"));
         let mut said: BTreeMap<u64, Value> = BTreeMap::new();
         let mut server = TestServer::open(&self.scratch);
         let session = server.create(&self.scratch, json!({}));
@@ -128,14 +127,16 @@ impl Lane {
             server = TestServer::open(&self.scratch);
             let resume = json!({"sessionId": session});
             server.request("session/resume", resume);
+            let ran = self.ran();
             let events = all_events(&mut server, &session);
-            self.check(&events, &said, &format!("after kill {n}"));
+            self.check(&ran, &events, &said, &format!("after kill {n}"));
             said = events;
         }
         let turn = go_on(&mut server, &session, "To the end.");
         assert_eq!(server.ended(&turn)["reason"], "completed");
+        let ran = self.ran();
         let events = all_events(&mut server, &session);
-        self.check(&events, &said, "at the end");
+        self.check(&ran, &events, &said, "at the end");
         let begun = named(&events, "turn/started").map(|event| &event["turnId"]);
         let ended: HashSet<&Value> = named(&events, "turn/ended")
             .map(|event| &event["turnId"])
@@ -143,7 +144,7 @@ impl Lane {
         let open: Vec<&Value> = begun.filter(|turn| !ended.contains(turn)).collect();
         assert!(open.is_empty(), "without an end: {open:?}");
         self.check_requests();
-        self.tally.n_ran += fs::read_to_string(&ran).unwrap_or_default().lines().count();
+        self.tally.n_ran += self.ran().lines().count();
         let n_turns = named(&events, "turn/started").count();
         let listed = server.request("session/list", json!({}));
         let items = listed["items"].as_array().unwrap();
@@ -158,7 +159,19 @@ impl Lane {
         assert_eq!(own.unwrap()["turnCount"], n_turns);
     }
 
-    fn check(&mut self, events: &BTreeMap<u64, Value>, said: &BTreeMap<u64, Value>, when: &str) {
+    /// What the commands have left behind.
+    fn ran(&self) -> String {
+        fs::read_to_string(self.scratch.file("ran")).unwrap_or_default()
+    }
+
+    /// `ran` is what the commands had left behind before the events were read: the session goes on meanwhile.
+    fn check(
+        &mut self,
+        ran: &str,
+        events: &BTreeMap<u64, Value>,
+        said: &BTreeMap<u64, Value>,
+        when: &str,
+    ) {
         let numbers: Vec<u64> = events.keys().copied().collect();
         let all: Vec<u64> = (1..=numbers.len() as u64).collect();
         assert_eq!(numbers, all, "{when}: no gap, no repeat");
@@ -182,15 +195,14 @@ impl Lane {
         let n_begun = begun
             .filter(|event| running.contains(&event["toolCallId"]))
             .count();
-        let text = fs::read_to_string(self.scratch.file("ran")).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
+        let n_ran = ran.lines().count();
         assert!(
-            lines.len() <= n_begun,
-            "{when}: {} effects of {n_begun} commands",
-            lines.len()
+            n_ran <= n_begun,
+            "{when}: {n_ran} effects of {n_begun} commands"
         );
+        let now = self.ran();
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for line in &lines {
+        for line in now.lines() {
             *counts.entry(line).or_default() += 1;
         }
         for event in named(events, "tool/completed") {
