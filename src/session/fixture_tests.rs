@@ -107,7 +107,7 @@ fn projection(dir: &Path) -> Value {
         "script": script.as_deref().map(short),
         "last": [last.0, last.1.to_string()],
         "nextTurn": next_turn,
-        "gone": gone.iter().map(|turn| turn.to_string()).collect::<BTreeSet<_>>(),
+        "gone": gone.iter().map(ToString::to_string).collect::<BTreeSet<_>>(),
         "history": history.iter().map(|message| said(message)).collect::<Vec<_>>(),
         "contextTokens": agent.context.tokens(),
         "usage": agent.usage,
@@ -220,10 +220,7 @@ fn every_journal_ever_written_loads() {
         let Ok(expected) = std::fs::read(&path) else {
             let text = serde_json::to_string_pretty(&found).unwrap() + "\n";
             std::fs::write(&path, text).unwrap();
-            panic!(
-                "{} had no projection; look at the one that was written",
-                name
-            );
+            panic!("{name} had no projection; look at the one that was written");
         };
         let expected: Value = serde_json::from_slice(&expected).unwrap();
         for (key, expected) in expected.as_object().unwrap() {

@@ -63,12 +63,12 @@ impl Pages {
             Some(page) => page.await.ok().and_then(Result::ok),
             None => None,
         };
-        let page = match read_ahead.filter(|page| !page.events.is_empty()) {
-            Some(page) => page,
-            None => {
-                let wanted = self.nearest(&wanted);
-                blocking::run(move || read(&wanted)).await?
-            }
+        let read_ahead = read_ahead.filter(|page| !page.events.is_empty());
+        let page = if let Some(page) = read_ahead {
+            page
+        } else {
+            let wanted = self.nearest(&wanted);
+            blocking::run(move || read(&wanted)).await?
         };
         self.remember(&wanted, &page);
         Ok(page.events)

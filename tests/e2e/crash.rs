@@ -33,7 +33,7 @@ fn nothing_that_was_said_is_lost_whenever_the_server_is_killed() {
     });
     let sum = |what: fn(&Tally) -> usize| seen.iter().map(what).sum::<usize>();
     // The kills came at telling moments.
-    let (n_said, n_cut, n_ran) = (sum(|t| t.n_said), sum(|t| t.n_cut), sum(|t| t.n_ran));
+    let (n_said, n_cut, n_ran) = (sum(|t| t.said), sum(|t| t.cut), sum(|t| t.ran));
     assert!(
         n_said > 10 * n_kills as usize && n_cut > 0 && n_ran > n_kills as usize / 2,
         "{n_said} events, {n_cut} calls cut off, {n_ran} commands run"
@@ -44,11 +44,11 @@ fn nothing_that_was_said_is_lost_whenever_the_server_is_killed() {
 #[derive(Default)]
 struct Tally {
     /// Events that a host was told before a kill.
-    n_said: usize,
+    said: usize,
     /// Calls that a kill cut off.
-    n_cut: usize,
+    cut: usize,
     /// Commands that did their work.
-    n_ran: usize,
+    ran: usize,
 }
 
 /// One home whose server is killed again and again.
@@ -123,7 +123,7 @@ impl Lane {
             server.read_for(Duration::from_micros(us));
             server.kill();
             remember(&mut said, server.seen(), &session);
-            self.tally.n_said += said.len();
+            self.tally.said += said.len();
             server = TestServer::open(&self.scratch);
             let resume = json!({"sessionId": session});
             server.request("session/resume", resume);
@@ -144,7 +144,7 @@ impl Lane {
         let open: Vec<&Value> = begun.filter(|turn| !ended.contains(turn)).collect();
         assert!(open.is_empty(), "without an end: {open:?}");
         self.check_requests();
-        self.tally.n_ran += self.ran().lines().count();
+        self.tally.ran += self.ran().lines().count();
         let n_turns = named(&events, "turn/started").count();
         let listed = server.request("session/list", json!({}));
         let items = listed["items"].as_array().unwrap();
@@ -211,7 +211,7 @@ impl Lane {
             if event["isError"] == false && is_uuid(first) {
                 assert_eq!(counts.get(first), Some(&1), "{when}: {event}");
             }
-            self.tally.n_cut += usize::from(output.contains("unknown"));
+            self.tally.cut += usize::from(output.contains("unknown"));
         }
     }
 

@@ -27,6 +27,10 @@ const HEAD_BYTES: usize = 80;
 
 /// A part of a block.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are entries, and boxes would be an allocation for each"
+)]
 pub(super) enum Piece {
     /// A line.
     Entry {
@@ -124,13 +128,12 @@ impl Parser {
         if entry.seq.is_some() != matches!(entry.fact, Fact::Event(_)) {
             return Err("it has a number and should have none, or none and should".to_owned());
         }
-        let print = match entry.seq {
-            Some(_) => 0,
-            None => {
-                let mut hasher = DefaultHasher::new();
-                bytes.hash(&mut hasher);
-                hasher.finish()
-            }
+        let print = if entry.seq.is_some() {
+            0
+        } else {
+            let mut hasher = DefaultHasher::new();
+            bytes.hash(&mut hasher);
+            hasher.finish()
         };
         pieces.push(Piece::Entry {
             entry,
