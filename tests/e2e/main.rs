@@ -25,6 +25,7 @@ mod host_files;
 mod hostile;
 mod input;
 mod keeping;
+mod many_hosts;
 mod media;
 mod models;
 mod offline;
