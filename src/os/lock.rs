@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::fs::{self, FsError};
@@ -87,6 +88,14 @@ impl FileLock {
         }
     }
 
+    /// Whether its name still leads to this file: where it does not, somebody else may hold a lock of the same name.
+    pub fn is_in_place(&self) -> bool {
+        let (Ok(held), Ok(named)) = (self.file.metadata(), fs::metadata(&self.path)) else {
+            return false;
+        };
+        (held.dev(), held.ino()) == (named.dev(), named.ino())
+    }
+
     /// The lock file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -132,6 +141,22 @@ mod tests {
         drop(lock);
         assert!(FileLock::holder(&path).unwrap().is_none());
         FileLock::acquire(&path, "").unwrap();
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test removes the file of another"
+    )]
+    fn a_lock_whose_name_is_gone_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = FileLock::acquire(&path, "").unwrap();
+        assert!(lock.is_in_place());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!lock.is_in_place());
+        let other = FileLock::acquire(&path, "").unwrap();
+        assert!(!lock.is_in_place() && other.is_in_place());
     }
 
     #[test]
