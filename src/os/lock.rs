@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,6 +103,14 @@ impl FileLock {
             })),
             Err(TryLockError::Error(error)) => Err(FsError::new("lock", path, error)),
         }
+    }
+
+    /// Whether its name still leads to this file: where it does not, somebody else may hold a lock of the same name.
+    pub fn is_in_place(&self) -> bool {
+        let (Ok(held), Ok(named)) = (self.file.metadata(), fs::metadata(&self.path)) else {
+            return false;
+        };
+        (held.dev(), held.ino()) == (named.dev(), named.ino())
     }
 
     /// The lock file.
@@ -220,6 +229,22 @@ mod tests {
         let second = FileLock::acquire(&path, "").unwrap();
         assert!(!watch.holds() && second.watch().unwrap().holds());
         assert_eq!(watch.other_holder(), Some(std::process::id()));
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test removes the file of another"
+    )]
+    fn a_lock_whose_name_is_gone_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = FileLock::acquire(&path, "").unwrap();
+        assert!(lock.is_in_place());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!lock.is_in_place());
+        let other = FileLock::acquire(&path, "").unwrap();
+        assert!(!lock.is_in_place() && other.is_in_place());
     }
 
     #[test]

@@ -598,6 +598,27 @@ fn another_version_is_said_and_a_newer_one_takes_over_when_no_turn_runs() {
 }
 
 #[test]
+fn what_is_taken_from_under_it_is_put_back_or_given_up() {
+    let at = Daemon::with_script(SAYS_OK);
+    let mut host = at.host();
+    let first = at.pid();
+    fs::remove_file(at.socket()).unwrap();
+    until("the socket to be back", || at.socket().exists());
+    at.host().request("ping", json!({}));
+    assert_eq!(at.pid(), first);
+    host.request("ping", json!({}));
+    // Without its directory it can't be told from one that is none; the next one takes its place, and it goes.
+    fs::remove_dir_all(at.run_dir()).unwrap();
+    let mut next = at.host();
+    assert_ne!(at.pid(), first);
+    assert_eq!(host.exit(DEADLINE).code(), Some(1));
+    host.forget_stderr();
+    assert_ended(first, DEADLINE);
+    next.request("ping", json!({}));
+    assert!(at.socket().exists());
+}
+
+#[test]
 fn bytes_are_carried_as_they_are() {
     let at = Daemon::with_script(SAYS_OK);
     let mut host = at.host();
