@@ -1,8 +1,9 @@
 //! An agent from its journal: the same history, item by item, as the live one had.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use longshore_protocol::id::{SessionId, TurnId};
+use longshore_protocol::id::{SessionId, ToolCallId, TurnId};
 use longshore_protocol::value::content::ContentPart;
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::turn::{FinishReason, Origin, TurnReason};
@@ -23,6 +24,8 @@ const LOST: &str = "[The user's words at this place were lost by damage to the s
 /// Takes in the lines of a journal in order and becomes an agent.
 pub struct Restore {
     agent: Agent,
+    /// Every call so far.
+    calls: HashSet<ToolCallId>,
     left: Left,
     /// Where each turn of the conversation began.
     begins: Vec<Begin>,
@@ -45,6 +48,7 @@ impl Restore {
     pub fn new(session: SessionId) -> Self {
         Self {
             agent: Agent::new(session),
+            calls: HashSet::new(),
             left: Left::default(),
             begins: Vec::new(),
             model_state: Vec::new(),
@@ -206,8 +210,10 @@ impl Restore {
                 ..
             } => {
                 self.agent.ids.seen(call.as_str());
+                // Damage can give a call the id of another; no provider takes two of one id.
+                let is_new = self.calls.insert(call.clone());
                 if let Some(step) = self.step() {
-                    if step.call(call).is_none() {
+                    if is_new && step.call(call).is_none() {
                         step.calls.push(OpenCall::new(ModelCall {
                             id: call.clone(),
                             provider_id: origin.provider_id.clone(),

@@ -69,6 +69,9 @@ pub const HEADLESS_MAX_TURNS: u32 = 100_000;
 pub const TASK_END_TAIL_BYTES: usize = 4 << 10;
 /// The end of its output in a notice that it has ended.
 pub const TASK_NOTICE_TAIL_BYTES: usize = 3000;
+/// Notices of one turn together; what comes beyond it is told without its output. Chosen: the share of a context that a
+/// crowd of ends is worth.
+pub const TASK_NOTICES_BYTES: usize = 64 << 10;
 /// Output that the task tools and `task/output` show at once where no size is named; the most the tools show.
 pub const TASK_OUTPUT_BYTES: usize = 32 << 10;
 /// The most `task/output` gives at once.

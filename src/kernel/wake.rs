@@ -16,6 +16,8 @@ pub struct Wake {
     /// What the model reads, as an element whose content is escaped. Empty where another wake of the same turn tells of
     /// this one, too.
     pub text: Arc<str>,
+    /// The same in fewer words, for a turn that is told a great deal.
+    pub brief: Arc<str>,
     /// Whether it may begin a turn.
     pub urgency: Urgency,
 }

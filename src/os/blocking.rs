@@ -21,6 +21,16 @@ where
     }
 }
 
+/// Begins such work at once, for somebody who may want its value later. It ends by itself; dropping the handle drops only
+/// the value.
+pub fn begin<T, F>(work: F) -> tokio::task::JoinHandle<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    tokio::task::spawn_blocking(work)
+}
+
 #[cfg(test)]
 mod tests {
     #[tokio::test]

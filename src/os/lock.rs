@@ -2,9 +2,15 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::fs::{self, FsError};
+use super::fs::{self, FileStamp, FsError};
+
+/// How often a lock that is taken is tried again, and how long between: who only asks for its holder has it for a moment.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -32,19 +38,28 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Takes the lock without waiting, making the file (0600) when it is missing, and notes pid and `started_at`
-    /// (any text) in it for others' messages.
+    /// Takes the lock, making the file (0600) when it is missing, and notes pid and `started_at` (any text) in it for
+    /// others' messages, where there is room for that. Waits for no holder. Blocking.
     pub fn acquire(path: &Path, started_at: &str) -> Result<Self, LockError> {
         let mut file = fs::create_private_file(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Locked {
-                    path: path.to_owned(),
-                    pid: noted_pid(&mut file),
-                });
+        let mut n_tries = 1;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if n_tries < TRIES => {
+                    n_tries += 1;
+                    std::thread::sleep(BETWEEN_TRIES);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(LockError::Locked {
+                        path: path.to_owned(),
+                        pid: noted_pid(&mut file),
+                    });
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(FsError::new("lock", path, error).into());
+                }
             }
-            Err(TryLockError::Error(error)) => return Err(FsError::new("lock", path, error).into()),
         }
         let note = format!("{} {started_at}\n", std::process::id());
         let write_note = |file: &mut File| {
@@ -52,7 +67,10 @@ impl FileLock {
             file.seek(SeekFrom::Start(0))?;
             file.write_all(note.as_bytes())
         };
-        write_note(&mut file).map_err(|error| FsError::new("write", path, error))?;
+        if let Err(error) = write_note(&mut file) {
+            // The lock holds without it; a full disk must not keep anybody from reading a session.
+            tracing::warn!(path = %path.display(), %error, "the holder of a lock could not be noted");
+        }
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -87,9 +105,53 @@ impl FileLock {
         }
     }
 
+    /// Whether its name still leads to this file: where it does not, somebody else may hold a lock of the same name.
+    pub fn is_in_place(&self) -> bool {
+        let (Ok(held), Ok(named)) = (self.file.metadata(), fs::metadata(&self.path)) else {
+            return false;
+        };
+        (held.dev(), held.ino()) == (named.dev(), named.ino())
+    }
+
     /// The lock file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Something that tells whether the lock still keeps others out, and does not prolong it.
+    pub fn watch(&self) -> Result<LockWatch, FsError> {
+        let meta = self.file.metadata();
+        let meta = meta.map_err(|error| FsError::new("stat", &self.path, error))?;
+        Ok(LockWatch {
+            path: self.path.clone(),
+            locked: FileStamp::from(&meta),
+        })
+    }
+}
+
+/// Knows which file was locked.
+///
+/// A lock belongs to a file, not to its name: where the name stands for another file by now, somebody else can hold a
+/// lock of that name.
+#[derive(Debug, Clone)]
+pub struct LockWatch {
+    path: PathBuf,
+    locked: FileStamp,
+}
+
+impl LockWatch {
+    /// Whether the name still stands for the file that was locked.
+    pub fn holds(&self) -> bool {
+        fs::stamp_of(&self.path)
+            .is_ok_and(|now| (now.dev, now.ino) == (self.locked.dev, self.locked.ino))
+    }
+
+    /// What the holder of the lock of that name noted, if it could be read: not this process any more.
+    pub fn other_holder(&self) -> Option<u32> {
+        match FileLock::holder(&self.path) {
+            Ok(Some(LockError::Locked { pid, .. })) => pid,
+            _ => None,
+        }
     }
 }
 
@@ -132,6 +194,57 @@ mod tests {
         drop(lock);
         assert!(FileLock::holder(&path).unwrap().is_none());
         FileLock::acquire(&path, "").unwrap();
+    }
+
+    /// Whoever asks who holds a lock has it for a moment; that keeps nobody else from it.
+    #[test]
+    fn asking_for_the_holder_keeps_nobody_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_done.load(std::sync::atomic::Ordering::SeqCst) {
+                        FileLock::holder(&path).unwrap();
+                    }
+                });
+            }
+            let taken = (0..200).map(|_| FileLock::acquire(&path, "").map(drop));
+            let taken: Result<Vec<()>, LockError> = taken.collect();
+            is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+            taken.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_lock_whose_file_was_replaced_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = FileLock::acquire(&path, "").unwrap();
+        let watch = first.watch().unwrap();
+        assert!(watch.holds());
+        fs::remove_file(&path).unwrap();
+        assert!(!watch.holds() && watch.other_holder().is_none());
+        let second = FileLock::acquire(&path, "").unwrap();
+        assert!(!watch.holds() && second.watch().unwrap().holds());
+        assert_eq!(watch.other_holder(), Some(std::process::id()));
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test removes the file of another"
+    )]
+    fn a_lock_whose_name_is_gone_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = FileLock::acquire(&path, "").unwrap();
+        assert!(lock.is_in_place());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!lock.is_in_place());
+        let other = FileLock::acquire(&path, "").unwrap();
+        assert!(!lock.is_in_place() && other.is_in_place());
     }
 
     #[test]

@@ -47,6 +47,8 @@ impl Peer {
 pub struct PrivateListener {
     listener: UnixListener,
     path: PathBuf,
+    /// Device and number of the file that the path led to at first.
+    file: (u64, u64),
 }
 
 impl PrivateListener {
@@ -79,11 +81,13 @@ impl PrivateListener {
             .and_then(|()| listener.set_nonblocking(true))
             .and_then(|()| UnixListener::from_std(listener))
             .map_err(failed)
-            .and_then(|listener| fs::rename(&fresh, path).map(|()| listener));
+            .and_then(|listener| Ok((listener, file_of(&fresh)?)))
+            .and_then(|made| fs::rename(&fresh, path).map(|()| made));
         match ready {
-            Ok(listener) => Ok(Self {
+            Ok((listener, file)) => Ok(Self {
                 listener,
                 path: path.to_owned(),
+                file,
             }),
             Err(error) => {
                 // The error of the listening is the one to tell.
@@ -106,10 +110,23 @@ impl PrivateListener {
         Ok((stream, peer))
     }
 
-    /// Lets nobody in any more: the socket is removed.
-    pub fn remove(self) -> Result<(), FsError> {
-        fs::remove_file_if_present(&self.path).map(drop)
+    /// Whether the path still leads here.
+    pub fn is_in_place(&self) -> bool {
+        file_of(&self.path).is_ok_and(|file| file == self.file)
     }
+
+    /// Lets nobody in any more: the socket is removed, unless another one stands in its place.
+    pub fn remove(self) -> Result<(), FsError> {
+        if self.is_in_place() {
+            fs::remove_file_if_present(&self.path)?;
+        }
+        Ok(())
+    }
+}
+
+fn file_of(path: &Path) -> Result<(u64, u64), FsError> {
+    let meta = fs::symlink_metadata(path)?;
+    Ok((meta.dev(), meta.ino()))
 }
 
 /// Connects to a Unix socket, and tells who listens there.
@@ -240,7 +257,13 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         let listener = PrivateListener::bind(&path).unwrap();
         connect(&path).await.unwrap();
+        assert!(listener.is_in_place());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!listener.is_in_place());
+        let other = PrivateListener::bind(&path).unwrap();
         listener.remove().unwrap();
+        assert!(other.is_in_place(), "that of another stays");
+        other.remove().unwrap();
         std::fs::write(&path, "mine").unwrap();
         let error = PrivateListener::bind(&path).unwrap_err();
         assert!(

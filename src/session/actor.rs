@@ -14,6 +14,7 @@ use futures::FutureExt;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{AgentId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
+use longshore_protocol::value::failure::Warning;
 use longshore_protocol::value::session::{Mode, Session, SessionPatch, Status, WaitingFor};
 use longshore_protocol::value::task::Task;
 use longshore_protocol::value::turn::CancelTasks;
@@ -202,10 +203,12 @@ impl Actor {
         let (shell, processes) = (deps.shell.clone(), deps.processes.clone());
         deps.tasks
             .spawn(async move { shell.prepare(&processes).await });
-        let forget = deps.clone();
+        let (forget, journal) = (deps.clone(), actor.journal.clone());
         deps.tasks.spawn(async move {
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
-                // Its lock went with it: whoever asks next gets the session from its journal.
+                // Its lock went with it: whoever asks next gets the session from its journal, in which a turn that still
+                // runs may write no more.
+                journal.seal();
                 tracing::error!(session = %id, "the task of a session ended by an internal error");
                 forget.forget(&id);
             }
@@ -437,6 +440,13 @@ impl Actor {
         self.deps.tasks.spawn(async move {
             if let Err(fault) = journal.sync().await {
                 tracing::error!(%fault, "a journal could not be put on the disk");
+                // Without a number, since what can't be put on the disk is what it tells of.
+                let message = format!(
+                    "what was said since the last turn may not be kept: {}",
+                    fault.message
+                );
+                let warning = Warning::new("journal", message);
+                journal.show_unkept(&AgentId::main(), DomainEvent::Warning { warning });
             }
         });
         self.note_soon();

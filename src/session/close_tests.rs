@@ -260,8 +260,10 @@ pub(super) fn on_disk(
         dir: dir.clone(),
         clock: deps.clock.clone(),
         publish: deps.publish.clone(),
+        disk: disk.clone(),
+        lock: None,
     };
-    let journal = Arc::new(Journal::new(opening, log, 0, deps.clock.now()));
+    let journal = Arc::new(Journal::new(opening, log, deps.clock.now()));
     let script: Option<Arc<str>> = Some(script.into());
     journal.head(session, script.clone()).unwrap();
     let lock = store::lock(&dir, deps.clock.now()).unwrap();

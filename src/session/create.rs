@@ -14,7 +14,8 @@ use super::command::SessionHandle;
 use super::cron::check_zone;
 use super::deps::Deps;
 use super::index::{Prompts, Use};
-use super::journal::{storage_fault, write};
+use super::journal::write::Journal;
+use super::journal::{mend, storage_fault};
 use super::store;
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
@@ -22,7 +23,6 @@ use crate::agent::open::Left;
 use crate::cron::ledger::Ledger;
 use crate::kernel::fault::Fault;
 use crate::os::fs::{self, FileKind};
-use crate::store::append_log::AppendLog;
 
 /// What a new session is made of.
 #[derive(Clone, Debug, Default)]
@@ -116,10 +116,8 @@ impl Deps {
         let (id, now) = (&session.session_id, self.clock.now());
         fs::create_private_dirs(dir).map_err(|error| storage_fault(error, dir))?;
         let lock = store::lock(dir, now)?;
-        let log = AppendLog::open(&write::path(dir))
-            .map_err(|error| storage_fault(error, dir))?
-            .log;
-        let journal = Arc::new(self.journal(id, dir, log, (0, now)));
+        let (log, _) = mend::open(dir, self.store.disk(), now)?;
+        let journal = Arc::new(Journal::new(self.opening(id, dir, &lock)?, log, now));
         journal.head(session, script.clone())?;
         if !session.ephemeral {
             journal.sync_blocking()?;

@@ -10,7 +10,8 @@ use longshore_protocol::id::SessionId;
 use tokio_util::task::TaskTracker;
 
 use super::command::SessionHandle;
-use super::journal::write::{Journal, Opening};
+use super::journal::storage_fault;
+use super::journal::write::Opening;
 use super::store::Store;
 use crate::agent::context::prompt::Surroundings;
 use crate::background::{TaskLimits, TaskSink, TaskSlots, Tasks, TasksParts};
@@ -19,15 +20,14 @@ use crate::cron::index::Index;
 use crate::cron::scheduler::Scheduler;
 use crate::kernel::fault::Fault;
 use crate::kernel::port::{AskHost, HostFs, Publish};
-use crate::kernel::time::Timestamp;
 use crate::media::pool::ImagePool;
 use crate::os::clock::Clock;
 use crate::os::env::Env;
 use crate::os::fs::{Durability, TempLog};
 use crate::os::ids::IdSource;
+use crate::os::lock::FileLock;
 use crate::os::process::Processes;
 use crate::provider::registry::Registry;
-use crate::store::append_log::AppendLog;
 use crate::tool::file::{FileLocks, SearchPool};
 use crate::tool::shell::Shell;
 
@@ -229,20 +229,20 @@ impl Deps {
         self.models.get(alias).map(|_| ())
     }
 
-    /// A writer that goes on with a log.
-    pub(super) fn journal(
+    /// What the journal of a session is opened with.
+    pub(super) fn opening(
         &self,
         id: &SessionId,
         dir: &Path,
-        log: AppendLog,
-        last: (u64, Timestamp),
-    ) -> Journal {
-        let opening = Opening {
+        lock: &FileLock,
+    ) -> Result<Opening, Fault> {
+        Ok(Opening {
             session: id.clone(),
             dir: dir.to_owned(),
             clock: self.clock.clone(),
             publish: self.publish.clone(),
-        };
-        Journal::new(opening, log, last.0, last.1)
+            disk: self.store.disk(),
+            lock: Some(lock.watch().map_err(|error| storage_fault(error, dir))?),
+        })
     }
 }

@@ -78,7 +78,10 @@ impl Facts {
             DomainEvent::Warning { warning } => {
                 self.told.insert(warning.message.clone());
             }
-            DomainEvent::TurnQueued { turn, .. } => self.numbered(turn),
+            // A full disk may have taken the end of a turn and not its beginning.
+            DomainEvent::TurnQueued { turn, .. } | DomainEvent::TurnEnded { turn, .. } => {
+                self.numbered(turn);
+            }
             DomainEvent::TurnStarted {
                 turn,
                 origin,

@@ -5,6 +5,8 @@
 //! in the record of the turn they begin; only when that is written have the jobs fired, in memory as in the journal. A
 //! fire whose turn could not be recorded leaves its job as it is and waits a little, longer each time.
 
+use std::sync::Arc;
+
 use std::collections::HashSet;
 use std::future::pending;
 
@@ -318,10 +320,14 @@ fn wakes(fires: &[Fire]) -> Vec<Wake> {
     fires
         .iter()
         .zip(told)
-        .map(|(fire, text)| Wake {
-            key: key(fire),
-            text: text.into(),
-            urgency: Urgency::Turn,
+        .map(|(fire, text)| {
+            let text: Arc<str> = text.into();
+            Wake {
+                key: key(fire),
+                brief: text.clone(),
+                text,
+                urgency: Urgency::Turn,
+            }
         })
         .collect()
 }

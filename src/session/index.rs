@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longshore_protocol::id::SessionId;
 use longshore_protocol::value::page::Page;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::list::{ListFilter, Place, page_limit, write_cursor};
 use super::store;
 use crate::kernel::time::Timestamp;
-use crate::os::fs::{self, FileKind};
+use crate::os::fs::{self, Disk, FileKind};
 use crate::os::lock::FileLock;
 use crate::store::shared_log::SharedLog;
 
@@ -151,11 +151,11 @@ impl Facts<'_> {
 
 impl Index {
     /// The index below a home.
-    pub(super) fn new(home: &Path) -> Self {
+    pub(super) fn new(home: &Path, disk: &Arc<dyn Disk>) -> Self {
         let root = home.join("sessions");
         Self {
-            log: SharedLog::new(root.join("index.jsonl")),
-            prompts: SharedLog::new(root.join("prompts.jsonl")),
+            log: SharedLog::on(root.join("index.jsonl"), disk.clone()),
+            prompts: SharedLog::on(root.join("prompts.jsonl"), disk.clone()),
             root,
             dirs: Mutex::default(),
         }

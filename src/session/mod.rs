@@ -24,6 +24,7 @@ pub mod journal;
 pub mod lifecycle;
 pub mod list;
 mod notices;
+mod pages;
 mod past;
 mod reopen;
 mod resume;
@@ -42,6 +43,12 @@ pub mod wake;
 mod close_tests;
 #[cfg(test)]
 mod cron_tests;
+#[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod fixture_tests;
 #[cfg(test)]
 mod list_tests;
 #[cfg(test)]

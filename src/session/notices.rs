@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use longshore_protocol::value::task::{Kind, Status, Task};
 
-use crate::kernel::limits::TASK_NOTICE_TAIL_BYTES;
+use crate::kernel::limits::{TASK_NOTICE_TAIL_BYTES, TASK_NOTICES_BYTES};
 use crate::kernel::wake::{Urgency, Wake, WakeKey};
 
 /// Why tasks end with their session.
@@ -15,7 +15,20 @@ pub(super) fn wake(task: &Task, tail: &str, urgency: Urgency) -> Wake {
     Wake {
         key: key(task),
         text: text(task, tail).into(),
+        brief: text(task, "").into(),
         urgency,
+    }
+}
+
+/// Has those that come when a great deal is told already say it in fewer words.
+pub(super) fn shorten(wakes: &mut [Wake]) {
+    let mut n_bytes = 0;
+    for wake in wakes {
+        n_bytes += wake.text.len();
+        if n_bytes > TASK_NOTICES_BYTES {
+            n_bytes -= wake.text.len() - wake.brief.len();
+            wake.text = wake.brief.clone();
+        }
     }
 }
 
@@ -295,6 +308,31 @@ mod tests {
         );
         let said = text(&long, &format!("{}abcd", "€".repeat(1200)));
         assert!(said.contains("bytes=\"2998\""), "{said}");
+    }
+
+    #[test]
+    fn a_crowd_is_told_without_all_its_output() {
+        let mut wakes: Vec<Wake> = (0..100)
+            .map(|n| {
+                let one = Task {
+                    task_id: format!("bash-{n:08}").as_str().into(),
+                    output_size_bytes: 9000,
+                    output_path: Some("/s/output.log".into()),
+                    ..task(Status::Completed)
+                };
+                wake(&one, &"x".repeat(3000), Urgency::Turn)
+            })
+            .collect();
+        shorten(&mut wakes);
+        let whole = |wake: &Wake| wake.text.contains("<output_tail");
+        let n_whole = wakes.iter().take_while(|wake| whole(wake)).count();
+        assert!((15..25).contains(&n_whole), "{n_whole}");
+        for wake in &wakes[n_whole..] {
+            assert!(
+                !whole(wake) && wake.text.contains("<output_file"),
+                "{wake:?}"
+            );
+        }
     }
 
     #[test]

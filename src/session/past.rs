@@ -79,7 +79,7 @@ async fn all_turns(store: &Arc<Store>, id: &SessionId) -> Result<Vec<Turn>, Faul
     blocking::run(move || {
         let dir = store.find(&id).ok_or_else(|| super::not_found(&id))?;
         let mut fold = Fold::new();
-        each(&dir, 0, &mut Damage::default(), |entry| {
+        each(&dir, &mut Damage::default(), |entry| {
             if let Fact::Event(event) = &entry.fact {
                 fold.take(entry.at, event);
             }

@@ -19,6 +19,7 @@ use crate::agent::testing::{Bench, Probe, Reply, valid_for_provider};
 use crate::kernel::event::DomainEvent;
 use crate::kernel::port::{EventLog, EventSink, Publish};
 use crate::os::clock::FakeClock;
+use crate::os::fs::RealDisk;
 use crate::store::append_log::AppendLog;
 use crate::tool::Outcome;
 
@@ -42,12 +43,13 @@ fn journal(dir: &Path) -> (Arc<Journal>, Session) {
         dir: dir.into(),
         clock,
         publish: Arc::new(Nobody),
+        disk: Arc::new(RealDisk),
+        lock: None,
     };
     let log = AppendLog::open(&write::path(dir)).unwrap().log;
     let journal = Arc::new(Journal::new(
         opening,
         log,
-        0,
         crate::kernel::time::Timestamp(0),
     ));
     journal.head(&session, None).unwrap();
@@ -130,7 +132,7 @@ on_exhausted: repeat_last
 "#;
 
 /// A home with a session in which much has happened.
-async fn busy() -> (Home, Session) {
+pub(super) async fn busy() -> (Home, Session) {
     let home = Home::new();
     std::fs::write(home.ws.join("a"), "see\n").unwrap();
     let options = CreateOptions {

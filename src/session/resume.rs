@@ -18,8 +18,8 @@ use super::actor::{Actor, Parts, SESSION_MARK};
 use super::command::SessionHandle;
 use super::deps::{Deps, tasks_dir};
 use super::index::{Prompts, Use};
-use super::journal::storage_fault;
-use super::journal::write::{self, Journal};
+use super::journal::mend;
+use super::journal::write::Journal;
 use super::store::{self, Loaded};
 use crate::agent::Agent;
 use crate::agent::open::{CallStage, Left, OpenCall};
@@ -28,9 +28,7 @@ use crate::kernel::event::DomainEvent;
 use crate::kernel::fault::Fault;
 use crate::kernel::limits::PROCESS_GRACE_IN_CALL;
 use crate::kernel::message::{Message, Part};
-use crate::kernel::port::EventSink;
 use crate::kernel::time::Timestamp;
-use crate::store::append_log::AppendLog;
 
 /// Bad lines of a journal that are told one by one.
 const MAX_TOLD: usize = 20;
@@ -39,9 +37,9 @@ impl Deps {
     /// Loads a session. Blocking.
     pub(super) fn resume(self: &Arc<Self>, id: &SessionId) -> Result<SessionHandle, Fault> {
         let dir = self.store.find(id).ok_or_else(|| super::not_found(id))?;
-        let lock = store::lock(&dir, self.clock.now())?;
-        let opened =
-            AppendLog::open(&write::path(&dir)).map_err(|error| storage_fault(error, &dir))?;
+        let now = self.clock.now();
+        let lock = store::lock(&dir, now)?;
+        let (log, mended) = mend::open(&dir, self.store.disk(), now)?;
         let loaded = store::load_open(id, &dir)?;
         let Loaded {
             session,
@@ -55,26 +53,31 @@ impl Deps {
             tasks,
             mut jobs,
             untold,
-            damage,
+            mut damage,
+            warnings,
+            marks,
         } = loaded;
-        let journal = Arc::new(self.journal(id, &dir, opened.log, last));
-        let torn = opened.torn.map(|torn| {
-            Warning::new(
-                "journal",
-                format!(
-                    "the last line was torn by a crash; its {} bytes were cut off",
-                    torn.n_bytes
-                ),
-            )
-        });
-        for warning in &damage {
-            tracing::warn!(session = %id, ?warning, "journal damage");
+        if !session.ephemeral {
+            // From here on its facts may change without a note.
+            let none = Prompts::More(vec![]);
+            self.store.index.note(&session, Use::Open, &none);
         }
-        for warning in torn.into_iter().chain(damage.into_iter().take(MAX_TOLD)) {
-            journal.durable(&AgentId::main(), DomainEvent::Warning { warning })?;
+        let opening = self.opening(id, &dir, &lock)?;
+        let journal = Arc::new(Journal::go_on(opening, log, last, marks));
+        for place in &damage {
+            tracing::warn!(session = %id, place = place.message, "journal damage");
+        }
+        // The others are told of with the next load.
+        damage.truncate(MAX_TOLD);
+        mend::keep(&dir, now, &damage);
+        let damage = damage
+            .into_iter()
+            .map(|place| Warning::new("journal", place.message));
+        for warning in mended.into_iter().chain(damage).chain(warnings) {
+            journal.end(&AgentId::main(), DomainEvent::Warning { warning })?;
         }
         for event in untold.events(&self.config.cron, self.clock.now()) {
-            journal.durable(&AgentId::main(), event)?;
+            journal.end(&AgentId::main(), event)?;
         }
         self.end_strays(id, &dir);
         for (model, state) in model_state {
@@ -91,11 +94,6 @@ impl Deps {
                 }
                 close_turn(&journal, &mut agent, &mut left, &why)?;
             }
-        }
-        if !session.ephemeral {
-            self.store
-                .index
-                .note(&session, Use::Open, &Prompts::More(vec![]));
         }
         Ok(Actor::begin(
             self,
@@ -209,7 +207,7 @@ pub(super) fn close_turn(
         usage: open.usage,
         duration_ms: 0,
     };
-    journal.durable(&AgentId::main(), event).map(drop)
+    journal.end(&AgentId::main(), event)
 }
 
 /// Ends the asks, the calls and the step that are open; the turn itself stays open.
@@ -234,7 +232,7 @@ pub(super) fn close_step(
         step: step.number,
         finish,
     };
-    journal.durable(&AgentId::main(), interrupted)?;
+    journal.end(&AgentId::main(), interrupted)?;
     agent.close_step(step, Some(finish));
     Ok(())
 }
@@ -253,10 +251,10 @@ fn end_asks(
             option: None,
             feedback: None,
         };
-        journal.durable(&main, resolved)?;
+        journal.end(&main, resolved)?;
     }
     for question in questions {
-        journal.durable(&main, DomainEvent::QuestionResolved { question, outcome })?;
+        journal.end(&main, DomainEvent::QuestionResolved { question, outcome })?;
     }
     Ok(())
 }
@@ -279,7 +277,7 @@ fn end_call(journal: &Journal, turn: &TurnId, call: &mut OpenCall) -> Result<(),
             truncated: false,
             told: vec![],
         };
-        journal.durable(&AgentId::main(), completed)?;
+        journal.end(&AgentId::main(), completed)?;
     }
     call.result = Some(Message::ToolResult {
         call: call.call.id.clone(),

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use longshore_protocol::error::ErrorKind;
 use longshore_protocol::id::{SessionId, TurnId};
@@ -18,9 +17,10 @@ use super::facts::{Conversation, Facts};
 use super::fires::Untold;
 use super::index::{Index, Prompts, Use};
 use super::journal::convert::Fact;
-use super::journal::read::{Damage, Entry, Flow, each, events};
-use super::journal::write::Journal;
+use super::journal::read::{Damage, Entry, Flow, Mark, Place, each};
+use super::journal::write::{Journal, MARK_BYTES};
 use super::journal::{self, storage_fault};
+use super::pages::{Pages, Wanted};
 use super::tasks::TaskFacts;
 use crate::agent::Agent;
 use crate::agent::open::Left;
@@ -30,8 +30,7 @@ use crate::kernel::event::{DomainEvent, Stamped, StateRecord};
 use crate::kernel::fault::Fault;
 use crate::kernel::port::EventLog;
 use crate::kernel::time::Timestamp;
-use crate::os::blocking;
-use crate::os::fs::{self, FileKind};
+use crate::os::fs::{self, Disk, FileKind, RealDisk};
 use crate::os::lock::{FileLock, LockError};
 use crate::store::atomic_file;
 
@@ -41,10 +40,13 @@ const META: &str = "meta.json";
 /// The sessions below one home, loaded or not.
 pub struct Store {
     home: PathBuf,
+    /// What journals are written to.
+    disk: Arc<dyn Disk>,
     /// Directories by id: what was seen once need not be looked for again.
     dirs: Mutex<HashMap<SessionId, PathBuf>>,
     /// The journals being written.
     open: Mutex<HashMap<SessionId, Weak<Journal>>>,
+    pages: Arc<Pages>,
     /// What lists are made from.
     pub(super) index: Index,
 }
@@ -73,8 +75,12 @@ pub struct Loaded {
     pub jobs: Ledger,
     /// Fires of theirs that hosts were not told of.
     pub(super) untold: Untold,
-    /// Lines that could not be read and were not told of before.
-    pub damage: Vec<Warning>,
+    /// What of its journal could not be read and was not told of before.
+    pub damage: Vec<Place>,
+    /// What else is wrong with it and was not told of before.
+    pub warnings: Vec<Warning>,
+    /// Where its journal can be read from.
+    pub marks: Vec<Mark>,
 }
 
 impl Loaded {
@@ -92,12 +98,19 @@ impl Loaded {
 impl Store {
     /// The store below a home.
     pub fn new(home: impl Into<PathBuf>) -> Self {
+        Self::on(home, Arc::new(RealDisk))
+    }
+
+    /// The same on a given disk.
+    pub fn on(home: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
         let home = home.into();
         Self {
-            index: Index::new(&home),
+            index: Index::new(&home, &disk),
+            disk,
             home,
             dirs: Mutex::default(),
             open: Mutex::default(),
+            pages: Arc::default(),
         }
     }
 
@@ -169,6 +182,7 @@ impl Store {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(id);
+        self.pages.forget(id);
         if gone {
             self.dirs
                 .lock()
@@ -177,9 +191,14 @@ impl Store {
         }
     }
 
+    /// What journals are written to.
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
     /// Notes what lists say of a session, and what it was prompted with since the last note. Blocking.
     pub(super) fn note(&self, dir: &Path, session: &Session, state: Use, prompts: &Prompts) {
-        save_cache(dir, session);
+        save_cache(&*self.disk, dir, session);
         self.index.note(session, state, prompts);
     }
 
@@ -199,21 +218,23 @@ impl EventLog for Store {
         after: u64,
         max_bytes: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Stamped>>, Fault>> {
-        let id = session.clone();
-        if let Some(journal) = self.journal(session) {
-            return blocking::run(move || {
-                let (dir, offset) = (journal.dir(), journal.offset_after(after));
-                events(&id, dir, offset, after, max_bytes)
-                    .map_err(|error| storage_fault(error, dir))
-            })
-            .boxed();
-        }
-        let dir = self.find(session);
-        blocking::run(move || {
-            let dir = dir.ok_or_else(|| super::not_found(&id))?;
-            events(&id, &dir, 0, after, max_bytes).map_err(|error| storage_fault(error, &dir))
+        let (session, pages) = (session.clone(), self.pages.clone());
+        let found = match self.journal(&session) {
+            Some(journal) => Some((journal.dir().to_owned(), journal.mark_before(after))),
+            None => self.find(&session).map(|dir| (dir, Mark::default())),
+        };
+        Box::pin(async move {
+            let (dir, from) = found.ok_or_else(|| super::not_found(&session))?;
+            let wanted = Wanted {
+                session,
+                dir: dir.clone(),
+                from,
+                after,
+                max_bytes,
+            };
+            let read = pages.read(wanted).await;
+            read.map_err(|error| storage_fault(error, &dir))
         })
-        .boxed()
     }
 }
 
@@ -237,6 +258,7 @@ pub(super) struct Reading {
     facts: Facts,
     tasks: TaskFacts,
     jobs: Ledger,
+    marks: Marks,
     untold: Untold,
     id: SessionId,
 }
@@ -252,11 +274,12 @@ impl Reading {
             facts: Facts::default(),
             tasks: TaskFacts::default(),
             jobs: Ledger::default(),
+            marks: Marks::default(),
             untold: Untold::default(),
             id: id.clone(),
         };
         let mut damage = Damage::default();
-        each(dir, 0, &mut damage, |entry| {
+        each(dir, &mut damage, |entry| {
             reading.take(entry);
             Flow::On
         })
@@ -267,6 +290,7 @@ impl Reading {
 
     fn take(&mut self, entry: Entry) {
         self.last.1 = self.last.1.max(entry.at);
+        self.marks.take(&entry, self.last.0);
         match entry.fact {
             Fact::Created { session, script } => self.head = Some((*session, script, entry.at)),
             Fact::State(StateRecord::Cron(op)) => self.jobs.apply(op, entry.at),
@@ -280,6 +304,7 @@ impl Reading {
                 self.last.0 = entry.seq.unwrap_or(self.last.0);
                 self.event(&event, entry.at);
             }
+            Fact::Lost { .. } => self.last.0 = entry.seq.unwrap_or(self.last.0),
         }
     }
 
@@ -302,6 +327,7 @@ impl Reading {
             facts,
             tasks,
             jobs,
+            marks,
             untold,
             id,
         } = self;
@@ -314,15 +340,17 @@ impl Reading {
         };
         last.1 = last.1.max(created);
         let next_turn = facts.next_turn();
-        let mut damage = damage.lines;
-        damage.extend(jobs.aside().iter().map(|aside| {
+        let mut damage = damage.places;
+        damage.retain(|place| !facts.has_told(&place.message));
+        let aside = jobs.aside().iter().map(|aside| {
             let message = format!(
                 "a cron job could not be read and is kept aside: {} ({})",
                 aside.value, aside.reason
             );
             Warning::new("cron", message)
-        }));
-        damage.retain(|warning| !facts.has_told(&warning.message));
+        });
+        let is_new = |warning: &Warning| !facts.has_told(&warning.message);
+        let warnings = aside.filter(is_new).collect();
         let gone = facts.apply(&mut session);
         session.updated_at = last.1.to_string();
         let (agent, model_state, left) = restore.finish();
@@ -340,7 +368,24 @@ impl Reading {
             jobs,
             untold,
             damage,
+            warnings,
+            marks: marks.0,
         })
+    }
+}
+
+/// Places about [`MARK_BYTES`] apart.
+#[derive(Default)]
+struct Marks(Vec<Mark>);
+
+impl Marks {
+    /// Takes in a line; `last` is the number of the event before it.
+    fn take(&mut self, entry: &Entry, last: u64) {
+        let is_due = |mark: &Mark| mark.offset + MARK_BYTES <= entry.offset;
+        if matches!(entry.fact, Fact::Event(_)) && self.0.last().is_none_or(is_due) {
+            let offset = entry.offset;
+            self.0.push(Mark { seq: last, offset });
+        }
     }
 }
 
@@ -365,7 +410,7 @@ pub(super) fn cached(id: &SessionId, dir: &Path) -> Option<Session> {
                 status: Status::Closed,
                 ..loaded.session
             };
-            save_cache(dir, &session);
+            save_cache(&RealDisk, dir, &session);
             Some(session)
         }
         Err(fault) => {
@@ -409,7 +454,7 @@ struct Cache<S> {
 }
 
 /// Writes the cache of a session; a failure costs speed only. Blocking.
-fn save_cache(dir: &Path, session: &Session) {
+fn save_cache(disk: &dyn Disk, dir: &Path, session: &Session) {
     let cache = Cache {
         session,
         journal_bytes: journal_bytes(dir),
@@ -417,7 +462,7 @@ fn save_cache(dir: &Path, session: &Session) {
     let saved = serde_json::to_vec(&cache)
         .map_err(std::io::Error::other)
         .and_then(|bytes| {
-            atomic_file::write(&dir.join(META), &bytes, fs::Durability::Kernel)
+            atomic_file::write_on(disk, &dir.join(META), &bytes, fs::Durability::Kernel)
                 .map_err(std::io::Error::other)
         });
     if let Err(error) = saved {
@@ -448,7 +493,7 @@ fn journal_bytes(dir: &Path) -> Option<u64> {
 /// The beginnings of all prompts of a session's conversation. Blocking.
 pub(super) fn prompts(dir: &Path) -> Prompts {
     let mut prompts = Conversation::default();
-    let read = each(dir, 0, &mut Damage::default(), |entry| {
+    let read = each(dir, &mut Damage::default(), |entry| {
         if let Fact::Event(event) = &entry.fact {
             prompts.take(event);
             if let DomainEvent::TurnStarted {

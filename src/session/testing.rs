@@ -6,6 +6,7 @@
 )]
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use longshore_protocol::value::content::ContentPart;
@@ -31,6 +32,7 @@ use crate::kernel::time::Timestamp;
 use crate::kernel::wake::WakeKey;
 use crate::os::clock::FakeClock;
 use crate::os::env::Env;
+use crate::os::fs::{Disk, RealDisk};
 use crate::os::ids::SeededIds;
 use crate::os::process::Processes;
 use crate::provider::registry::{Registry, ScriptSources};
@@ -61,7 +63,18 @@ impl Home {
     pub(crate) fn with(config: Config) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("ws")).unwrap();
-        Self::on(dir, config, 1, Detached::Wait)
+        Self::on(dir, config, Detached::Wait, Arc::new(RealDisk))
+    }
+
+    /// A home whose journals, blobs and caches are on a given disk.
+    pub(crate) fn on_disk(disk: Arc<dyn Disk>) -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        let config = Config {
+            files_fsync: false,
+            ..Config::default()
+        };
+        Self::on(dir, config, Detached::Wait, disk)
     }
 
     /// Another server on the same home.
@@ -69,14 +82,25 @@ impl Home {
         self.again_with(Config::default())
     }
 
+    /// Another server on the same home, whose journals, blobs and caches are on a given disk.
+    pub(crate) fn again_on(&self, disk: Arc<dyn Disk>) -> Self {
+        let config = Config {
+            files_fsync: false,
+            ..Config::default()
+        };
+        Self::on(self.dir.clone(), config, Detached::Wait, disk)
+    }
+
     /// Another server on the same home, configured in some way.
     pub(crate) fn again_with(&self, config: Config) -> Self {
-        Self::on(self.dir.clone(), config, 2, Detached::Wait)
+        let disk = Arc::new(RealDisk);
+        Self::on(self.dir.clone(), config, Detached::Wait, disk)
     }
 
     /// Another server on the same home, which runs turns while no host is attached.
     pub(crate) fn again_detached(&self, config: Config) -> Self {
-        Self::on(self.dir.clone(), config, 2, Detached::Run)
+        let disk = Arc::new(RealDisk);
+        Self::on(self.dir.clone(), config, Detached::Run, disk)
     }
 
     /// Where longshore's files are.
@@ -111,7 +135,9 @@ impl Home {
         );
     }
 
-    fn on(dir: Arc<TempDir>, config: Config, seed: u64, detached: Detached) -> Self {
+    fn on(dir: Arc<TempDir>, config: Config, detached: Detached, disk: Arc<dyn Disk>) -> Self {
+        // Sessions of tests that run side by side must not end one another's commands, which bear their ids.
+        static SEED: AtomicU64 = AtomicU64::new(1);
         let real = dir.path().canonicalize().unwrap();
         let (events, asks) = (
             Arc::new(Published::default()),
@@ -133,7 +159,7 @@ impl Home {
         let tasks = TaskTracker::new();
         let sessions = Sessions::new(Deps {
             models: Arc::new(Registry::new(&config, http, scripts)),
-            store: Arc::new(Store::new(&home)),
+            store: Arc::new(Store::on(&home, disk)),
             home: home.clone(),
             publish: events.clone(),
             own_turns: match detached {
@@ -144,7 +170,7 @@ impl Home {
             asks: asks.clone(),
             host_fs: Arc::<FakeHostFs>::default(),
             clock: clock.clone(),
-            ids: Arc::new(SeededIds::new(seed)),
+            ids: Arc::new(SeededIds::new(SEED.fetch_add(1, Ordering::Relaxed))),
             shell: Arc::new(Shell::new(&env, &config.shell, &config.task)),
             task_slots: TaskSlots::new(64),
             supervisor: None,

@@ -37,6 +37,7 @@ use tokio::time::Instant;
 
 use super::actor::Actor;
 use super::deps::OwnTurns;
+use super::notices;
 use super::turns::Waiting;
 use crate::agent::Agent;
 use crate::kernel::fault::Fault;
@@ -114,7 +115,9 @@ impl Wakes {
     /// Takes everything, for a turn that begins.
     pub(super) fn take(&mut self) -> Vec<Wake> {
         self.is_held = false;
-        std::mem::take(&mut self.pending)
+        let mut wakes = std::mem::take(&mut self.pending);
+        notices::shorten(&mut wakes);
+        wakes
     }
 
     /// How many ends of tasks will begin a turn or join one.
@@ -250,10 +253,11 @@ impl Actor {
     }
 
     async fn begin_wake_turn(&mut self, origin: Origin) {
-        let (wakes, others) = std::mem::take(&mut self.wakes.pending)
+        let (mut wakes, others) = std::mem::take(&mut self.wakes.pending)
             .into_iter()
             .partition::<Vec<_>, _>(|wake| wake.key.origin() == origin);
         self.wakes.pending = others;
+        notices::shorten(&mut wakes);
         let turn = self.new_turn();
         if let Err(fault) = self
             .begin_turn(Waiting::woken(turn, origin, wakes.clone()))

@@ -24,6 +24,7 @@ fn task(id: &str) -> Wake {
     Wake {
         key: WakeKey::Task { task: id.into() },
         text: format!("<notification>{id}</notification>").into(),
+        brief: "".into(),
         urgency: Urgency::Turn,
     }
 }
@@ -39,6 +40,7 @@ fn fire(id: &str) -> Wake {
             is_missed: false,
         },
         text: format!("<cron-fire>{id}</cron-fire>").into(),
+        brief: "".into(),
         urgency: Urgency::Turn,
     }
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use crate::os::fs::{
-    self, Durability, Expect, FsError, NewMode, ReplaceError, ReplaceOptions, Spot, atomic_replace,
+    self, Disk, Durability, Expect, FsError, NewMode, RealDisk, ReplaceError, ReplaceOptions, Spot,
+    atomic_replace,
 };
 
 /// The name of a blob: the SHA-256 of its bytes as 64 lower-case hex digits.
@@ -75,12 +77,19 @@ impl FromStr for BlobId {
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     dir: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 impl BlobStore {
     /// Uses a directory, which is made (0700) when the first blob is put.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into() }
+        Self::on(dir, Arc::new(RealDisk))
+    }
+
+    /// The same on a given disk.
+    pub fn on(dir: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
+        let dir = dir.into();
+        Self { dir, disk }
     }
 
     /// The directory.
@@ -109,6 +118,7 @@ impl BlobStore {
             expect: Expect::Any,
             durability: Durability::Disk,
             new_mode: NewMode::Private,
+            disk: &*self.disk,
             ..ReplaceOptions::default()
         };
         match atomic_replace(&Spot::named(&path)?, &[bytes], &options) {

@@ -4,25 +4,35 @@
 //! replaces the file; who appends at that moment waits and then writes to the new one.
 
 use std::fs::{File, TryLockError};
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::atomic_file;
-use crate::os::fs::{self, Durability, FileStamp, FsError};
+use crate::os::fs::{self, Disk, Durability, FileStamp, FsError, RealDisk, write_all};
 
-/// Rewrites that an append waits for before it gives up. Chosen: rewrites are minutes apart.
-const MAX_MOVES: u32 = 8;
+/// How often an append that meets a rewrite is tried, and how long between. Chosen: a rewrite takes milliseconds and comes
+/// once in thousands of appends; where one takes longer, its process is stopped, and nobody may wait for that.
+const TRIES: u32 = 250;
+const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// A log that is shared by processes.
 #[derive(Debug, Clone)]
 pub struct SharedLog {
     path: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 impl SharedLog {
     /// The log at a path, whether or not it exists.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self::on(path, Arc::new(RealDisk))
+    }
+
+    /// The same on a given disk.
+    pub fn on(path: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
+        let path = path.into();
+        Self { path, disk }
     }
 
     /// Where it is.
@@ -30,17 +40,24 @@ impl SharedLog {
         &self.path
     }
 
-    /// Appends whole lines without their first line break. Makes the file (0600) and its directory (0700). Blocking.
+    /// Appends whole lines without their first line break. Makes the file (0600) and its directory (0700). Blocking, for
+    /// half a second at most where somebody rewrites it.
     pub fn append(&self, lines: &[u8]) -> Result<(), FsError> {
         let mut bytes = Vec::with_capacity(lines.len() + 2);
         bytes.push(b'\n');
         bytes.extend_from_slice(lines);
         bytes.push(b'\n');
-        for _ in 0..MAX_MOVES {
-            let mut file = self.open()?;
-            file.lock_shared().map_err(self.context("lock"))?;
-            if self.is_current(&file)? {
-                return file.write_all(&bytes).map_err(self.context("append to"));
+        for _ in 0..TRIES {
+            let file = self.open()?;
+            match file.try_lock_shared() {
+                Ok(()) if self.is_current(&file)? => {
+                    return write_all(&*self.disk, &file, &bytes)
+                        .map_err(self.context("append to"));
+                }
+                // It was replaced just now.
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_TRIES),
+                Err(TryLockError::Error(error)) => return Err(self.context("lock")(error)),
             }
         }
         Err(FsError::new(
@@ -67,7 +84,8 @@ impl SharedLog {
         if !self.is_current(&file)? {
             return Ok(false);
         }
-        atomic_file::write(&self.path, &make(&self.read()?), Durability::Kernel)?;
+        let bytes = make(&self.read()?);
+        atomic_file::write_on(&*self.disk, &self.path, &bytes, Durability::Kernel)?;
         Ok(true)
     }
 
@@ -97,6 +115,7 @@ impl SharedLog {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -123,6 +142,22 @@ mod tests {
         log.append(b"three").unwrap();
         assert_eq!(lines(&log), ["one", "two", "tor", "three"]);
         assert!(fs::is_private(log.path()));
+    }
+
+    /// A process that is stopped while it rewrites must not hold up the others for ever.
+    #[test]
+    fn an_append_does_not_wait_for_who_never_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SharedLog::new(dir.path().join("index.jsonl"));
+        log.append(b"one").unwrap();
+        let stopped = fs::open_append(log.path()).unwrap();
+        stopped.lock().unwrap();
+        let error = log.append(b"two").unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
+        assert!(!log.rewrite(<[u8]>::to_vec).unwrap());
+        stopped.unlock().unwrap();
+        log.append(b"three").unwrap();
+        assert_eq!(lines(&log), ["one", "three"]);
     }
 
     #[test]

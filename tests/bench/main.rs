@@ -15,10 +15,12 @@ mod cron;
 mod figures;
 mod files;
 mod hosts;
+mod journal;
 mod mock;
 mod rows;
 mod search;
 mod server;
+mod sessions;
 mod shell;
 mod table;
 
@@ -48,6 +50,8 @@ fn main() {
     };
     let mut table = table::Table::default();
     rows::measure(size, &mut table);
+    journal::measure(size, &mut table);
+    sessions::measure(size, &mut table);
     cron::measure(size, &mut table);
     search::measure(size, &mut table);
     files::measure(size, &mut table);

@@ -99,7 +99,7 @@ fn sessions(size: Size, table: &mut Table) {
     let home = home();
     let mut server = Server::ready(home.path());
     server.session(home.path(), "demo", None);
-    let n = size.of(200, 3);
+    let n = size.of(1000, 3);
     let before = memory(server.pid()).pss;
     let figures = (0..n)
         .map(|_| ms(|| drop(server.session(home.path(), "demo", None))))
@@ -112,7 +112,7 @@ fn sessions(size: Size, table: &mut Table) {
     );
     let each = (memory(server.pid()).pss - before) * 1024.0 / n as f64;
     table.row(
-        "each further loaded idle session",
+        &format!("each further loaded idle session, of {n}"),
         "KiB",
         Bar::AtMost(100.0),
         each,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -595,6 +595,125 @@ fn another_version_is_said_and_a_newer_one_takes_over_when_no_turn_runs() {
     let mut host = at.host();
     let resumed = host.request("session/resume", json!({"sessionId": session}));
     assert_eq!(resumed["session"]["turnCount"], 1, "{resumed}");
+}
+
+#[test]
+fn what_is_taken_from_under_it_is_put_back_or_given_up() {
+    let at = Daemon::with_script(SAYS_OK);
+    let mut host = at.host();
+    let first = at.pid();
+    fs::remove_file(at.socket()).unwrap();
+    until("the socket to be back", || at.socket().exists());
+    at.host().request("ping", json!({}));
+    assert_eq!(at.pid(), first);
+    host.request("ping", json!({}));
+    // Without its directory it can't be told from one that is none; the next one takes its place, and it goes.
+    fs::remove_dir_all(at.run_dir()).unwrap();
+    let mut next = at.host();
+    assert_ne!(at.pid(), first);
+    assert_eq!(host.exit(DEADLINE).code(), Some(1));
+    host.forget_stderr();
+    assert_ended(first, DEADLINE);
+    next.request("ping", json!({}));
+    assert!(at.socket().exists());
+}
+
+#[test]
+fn bytes_are_carried_as_they_are() {
+    let at = Daemon::with_script(SAYS_OK);
+    let mut host = at.host();
+    // A line of many megabytes, one that is none of JSON's, and ids of every spelling.
+    let padding = " ".repeat(12 << 20);
+    host.write(
+        format!("{{\"jsonrpc\":\"2.0\",{padding}\"id\":1e2,\"method\":\"ping\"}}\r\n").as_bytes(),
+    );
+    host.write(b"\xff\n{\"id\":\"\\u0061\",\"method\":\"ping\"}\n");
+    for line in [
+        "{\"jsonrpc\":\"2.0\",\"id\":1e2,\"result\":{}}",
+        "{\"jsonrpc\":\"2.0\",\"id\":\"\\u0061\",\"result\":{}}",
+    ] {
+        let wanted: Value = serde_json::from_str(line).unwrap();
+        host.wait(line, |said| *said == wanted);
+        assert!(host.raw().iter().any(|said| said == line), "{line}");
+    }
+    host.wait("a parse error", |said| said["error"]["code"] == -32700);
+    // One that has said all it has to say still hears the answers, however slowly it listens.
+    host.pause();
+    let ids: Vec<Value> = (0..500)
+        .map(|_| host.send("model/list", json!({"more": "x".repeat(10_000)})))
+        .collect();
+    drop(host.take_stdin());
+    host.read_on();
+    for id in ids {
+        host.reply(&id).unwrap();
+    }
+    assert_eq!(host.exit(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn a_program_that_was_replaced_is_said_to_be() {
+    let at = Daemon::with_script(SAYS_OK);
+    let bin = Path::new(env!("CARGO_BIN_EXE_longshore"));
+    let program = at.scratch.root().join("longshore");
+    if fs::hard_link(bin, &program).is_err() {
+        fs::copy(bin, &program).unwrap();
+    }
+    let started = at
+        .scratch
+        .command(&program)
+        .args(["daemon", "start"])
+        .output();
+    assert!(started.unwrap().status.success());
+    let mut host = at.attach();
+    let warnings = |hello: Value| hello["warnings"].as_array().unwrap().clone();
+    assert_eq!(warnings(host.initialize(json!({}))), [] as [Value; 0]);
+    // As an installer does: the new file takes the name of the old one.
+    let fresh = program.with_extension("new");
+    fs::write(&fresh, "the next version").unwrap();
+    fs::rename(fresh, &program).unwrap();
+    let mut host = at.attach();
+    let warned = warnings(host.initialize(json!({})));
+    assert_eq!(warned[0]["topic"], "daemon", "{warned:?}");
+    let message = warned[0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("longshore daemon stop --when-quiet"),
+        "{message}"
+    );
+}
+
+#[test]
+fn in_the_foreground_it_says_where_it_listens_and_ends_by_a_signal() {
+    let at = Daemon::with_script(SAYS_OK);
+    for signal in ["-INT", "-TERM"] {
+        let mut daemon = at.command(&["daemon"]);
+        let mut daemon = daemon
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(daemon.stdout.take().unwrap());
+        stdout.read_line(&mut said).unwrap();
+        assert_eq!(said, format!("listening at {}\n", at.socket().display()));
+        // There can be no other.
+        let other = at.daemon(&[]);
+        assert_eq!(other.status.code(), Some(1), "{other:?}");
+        let why = String::from_utf8(other.stderr).unwrap();
+        assert!(
+            why.contains(&format!("process {} is the daemon already", daemon.id())),
+            "{why}"
+        );
+        let mut host = at.host();
+        assert_eq!(at.record()["begunBy"], "person");
+        let kill = Command::new("kill")
+            .args([signal, &daemon.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        let ended = daemon.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), ended.stderr), (Some(0), Vec::new()));
+        host.exit(DEADLINE);
+        host.forget_stderr();
+    }
 }
 
 #[test]

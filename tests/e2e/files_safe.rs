@@ -21,7 +21,7 @@ fn large() -> bool {
 }
 
 /// A script in JSON, which is read much faster than YAML where it holds much text.
-fn play(scratch: &Scratch, script: &Value) {
+pub(crate) fn play(scratch: &Scratch, script: &Value) {
     let path = scratch.root().join("script.json");
     fs::write(&path, script.to_string()).unwrap();
     scratch.configure(&format!(
@@ -59,10 +59,10 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// Numbers that follow from a seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -162,11 +162,11 @@ fn kill_again_and_again(seed: u64, n_kills: u64) -> (BTreeSet<usize>, usize) {
 }
 
 /// A file system of a megabyte in memory, unmounted when dropped.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// `None`, after saying `SKIPPED`, where it can't be mounted.
-    fn mount(at: PathBuf) -> Option<Self> {
+    pub(crate) fn mount(at: PathBuf) -> Option<Self> {
         fs::create_dir_all(&at).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
@@ -180,6 +180,11 @@ impl SmallDisk {
         assert!(!required, "a small disk is required and can't be mounted");
         println!("SKIPPED full disk");
         None
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -16,6 +16,7 @@ mod support;
 
 mod acp_clients;
 mod contract;
+mod crash;
 mod cron;
 mod daemon;
 mod files;
@@ -27,6 +28,7 @@ mod hostile;
 mod input;
 mod keeping;
 mod manage;
+mod many_hosts;
 mod media;
 mod models;
 mod offline;

@@ -211,3 +211,44 @@ async fn a_cancel_withdraws_the_request_and_the_next_turn_begins_at_once() {
     assert_eq!(ran(&server), "");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_gets_an_answer_that_was_on_offer_and_no_other() {
+    let mut server = Server::start();
+    let script = r#"{"turns": [
+        {"steps": [{"tool_call": {"name": "AskUserQuestion", "args": {"questions": [{
+            "question": "Which?", "header": "W",
+            "options": [{"label": "left", "description": "l"}, {"label": "right", "description": "r"}]
+        }]}}}]},
+        {"steps": [{"text": "Done."}]}
+    ]}"#;
+    let mut deaf = server.able(json!({"approvals": true})).await;
+    let session = create(&server, &mut deaf, script).await;
+    let of = json!({"sessionId": session});
+    let offered = |tools: &Value| tools.to_string().contains("\"AskUserQuestion\"");
+    let tools = deaf.request(20, "tool/list", of.clone()).await;
+    assert!(!offered(&tools), "nobody could answer");
+    let mut host = server.able(able()).await;
+    attach(&mut host, &session).await;
+    let tools = host.request(21, "tool/list", of).await;
+    assert!(offered(&tools));
+
+    start(&mut host, &session).await;
+    let request = host.until("question/request").await;
+    let unknown = json!({"answers": {"q_0": {"optionIds": ["opt_7"]}}});
+    host.answer(&request, unknown).await;
+    host.until("warning").await;
+    let again = host.until("question/request").await;
+    assert_eq!(again["params"], request["params"]);
+    let right = json!({"answers": {"q_0": {"optionIds": ["opt_0_1"]}}});
+    host.answer(&again, right).await;
+    let completed = host.until("tool/completed").await;
+    let output = completed["params"]["output"].to_string();
+    assert!(
+        output.contains("right") && !output.contains("left"),
+        "{output}"
+    );
+    let ended = host.until("turn/ended").await;
+    assert_eq!(ended["params"]["reason"], "completed");
+    server.stop().await;
+}

@@ -37,7 +37,7 @@ const RETURNING: usize = 2;
 /// What the hosts may cost beside what was said itself, which the session remembers: the full queues of the four hosts
 /// that do not read ([`longshore::kernel::limits::HOST_QUEUE_BYTES`] each), what is on its way to the others, and what
 /// an allocator keeps.
-const HOSTS_BYTES: u64 = 4 * (16 << 20) + (64 << 20);
+const HOSTS_BYTES: u64 = 4 * (16 << 20) + (96 << 20);
 
 /// A durable event as a host got it: its number and what its whole line hashes to.
 type Got = (u64, u64);
@@ -227,7 +227,7 @@ async fn dripping(mut host: Host, ended: watch::Receiver<u64>) -> Seen {
         host.line(&mut rest).await;
         text.push_str(&rest);
     }
-    for line in text.lines() {
+    for line in text.split_inclusive('\n') {
         seen.take(line);
     }
     seen.read_to(&mut host, last).await;

@@ -17,6 +17,7 @@ use crate::cli::record::Record;
 use crate::face::native::{Admission, Native};
 use crate::kernel::limits::{DAEMON_CONNECTIONS, WEBSOCKET_HANDSHAKE};
 use crate::os::blocking;
+use crate::os::lock::FileLock;
 use crate::os::process::{Kin, kin_of, kin_of_tcp};
 use crate::os::socket::{self, Peer, PrivateListener};
 use crate::rpc;
@@ -31,6 +32,8 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 const REFUSAL: Duration = Duration::from_secs(1);
 /// Before the next try where a connection could not be taken: most often there is no descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often the socket is looked after.
+pub(super) const LOOK: Duration = Duration::from_secs(3);
 /// Bytes under way between a WebSocket and its peer, in each direction.
 const PIPE_BYTES: usize = 64 << 10;
 
@@ -110,17 +113,29 @@ impl Entrance {
     }
 
     /// Lets hosts in, until it is dropped.
-    pub(super) async fn let_in(&self, doors: &Doors) {
-        tokio::join!(self.by_socket(&doors.socket), async {
-            if let Some((listener, token)) = &doors.websocket {
+    pub(super) async fn let_in(&self, doors: &mut Doors, place: &Place, lock: &FileLock) {
+        let Doors { socket, websocket } = doors;
+        tokio::join!(self.by_socket(socket, place, lock), async {
+            if let Some((listener, token)) = websocket {
                 self.by_websocket(listener, token).await;
             }
         });
     }
 
-    async fn by_socket(&self, listener: &PrivateListener) {
+    async fn by_socket(&self, listener: &mut PrivateListener, place: &Place, lock: &FileLock) {
+        let mut looks = tokio::time::interval(LOOK);
         loop {
-            match listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = looks.tick() => {
+                    // Without the lock, the socket that stands there is that of another daemon.
+                    if !listener.is_in_place() && lock.is_in_place() {
+                        put_back(listener, place);
+                    }
+                    continue;
+                }
+            };
+            match accepted {
                 Ok((_, peer)) if !peer.is_own_user() => {
                     tracing::warn!(uid = peer.uid, "another user was not let in");
                 }
@@ -164,6 +179,17 @@ impl Entrance {
 
     fn is_full(&self) -> bool {
         self.hosts.len() >= DAEMON_CONNECTIONS
+    }
+}
+
+/// Puts a socket where one was taken away: who holds the lock of the daemon can be found.
+fn put_back(listener: &mut PrivateListener, place: &Place) {
+    match PrivateListener::bind(&place.socket()) {
+        Ok(fresh) => {
+            tracing::warn!("the socket was gone and has been put back");
+            *listener = fresh;
+        }
+        Err(error) => tracing::warn!(%error, "the socket is gone and can't be put back"),
     }
 }
 

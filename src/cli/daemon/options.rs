@@ -182,6 +182,11 @@ mod tests {
             ..far
         };
         assert_eq!(Daemon::parse(None, far), Ok(Daemon::Run(far)));
+        let nowhere = DaemonOptions::default();
+        assert_eq!(nowhere.or_where(None), nowhere);
+        assert_eq!(nowhere.or_where(Some("ws://127.0.0.1:0")), near);
+        assert_eq!(nowhere.or_where(Some("ws://0.0.0.0:0")), far);
+        assert_eq!(near.or_where(Some("ws://127.0.0.1:7")), near);
         let quiet = DaemonOptions {
             stop: StopWhen::Quiet,
             ..DaemonOptions::default()

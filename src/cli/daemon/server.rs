@@ -7,7 +7,7 @@ use longshore_protocol::value::failure::Warning;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::entrance::{Doors, Entrance};
+use super::entrance::{self, Doors, Entrance};
 use super::options::{BegunBy, DaemonOptions};
 use super::place::Place;
 use crate::app::{App, Mode};
@@ -72,7 +72,7 @@ async fn serve(prepared: Prepared, options: DaemonOptions) -> Result<ExitCode, S
         ..
     } = prepared;
     let place = Place::in_home(&settings.home);
-    let _lock = hold(&place).await?;
+    let lock = hold(&place).await?;
     let app = server::assemble(settings, child_limit);
     let hang_up = CancellationToken::new();
     let mut deps = app.native_deps(hang_up.clone());
@@ -91,7 +91,7 @@ async fn serve(prepared: Prepared, options: DaemonOptions) -> Result<ExitCode, S
         begun_by: Some(options.begun_by.as_str().to_owned()),
         ..Record::own("daemon", app.clock.now())
     };
-    let doors = Doors::open(&place, options.listen, &mut record).await?;
+    let mut doors = Doors::open(&place, options.listen, &mut record).await?;
     if options.begun_by == BegunBy::Person {
         say(&format!("listening at {}", place.socket().display()));
         if let Some(address) = &record.listen {
@@ -114,7 +114,8 @@ async fn serve(prepared: Prepared, options: DaemonOptions) -> Result<ExitCode, S
             () = silence(&serving, &mut quiet) => "no turn runs, and it was to stop then",
             () = desertion(&serving, &entrance, options.begun_by) => "nobody needs it",
             () = unload(&serving) => "",
-            () = entrance.let_in(&doors) => "",
+            () = disowned(&serving, &lock) => "its lock was taken away, and another may be the daemon now",
+            () = entrance.let_in(&mut doors, &place, &lock) => "",
         };
         tracing::info!(why, "the daemon stops");
         native.drain();
@@ -164,6 +165,13 @@ async fn silence(app: &App, quiet: &mut QuietSignal) {
     tracing::info!("the daemon is to stop once no turn runs");
     while app.sessions.running_count() > 0 {
         sleep(LOOK).await;
+    }
+}
+
+/// Ends once no turn runs, after somebody has removed the file of the lock: whoever comes next finds another daemon.
+async fn disowned(app: &App, lock: &FileLock) {
+    while lock.is_in_place() || app.sessions.running_count() > 0 {
+        sleep(entrance::LOOK).await;
     }
 }
 

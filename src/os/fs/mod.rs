@@ -35,7 +35,9 @@ pub use meta::{
     DirEntry, FileKind, FileStamp, is_executable, is_private, kind_of, list_dir, metadata,
     read_link, real_path, stamp_of, symlink_metadata,
 };
-pub use read::{open_read, open_real, read, read_if_present, read_prefix, read_to_string};
+pub use read::{
+    open_read, open_real, read, read_if_present, read_prefix, read_range, read_to_string,
+};
 pub use replace::{
     Durability, Expect, How, NewMode, ReplaceError, ReplaceOptions, Replaced, atomic_replace,
 };

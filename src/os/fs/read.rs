@@ -1,5 +1,5 @@
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -77,6 +77,18 @@ pub fn read_prefix(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FsError> {
     let (file, meta) = open_read(path)?;
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(max_bytes)).unwrap_or(0));
     file.take(max_bytes)
+        .read_to_end(&mut bytes)
+        .map_err(context("read", path))?;
+    Ok(bytes)
+}
+
+/// Reads so many bytes of a regular file from an offset on, or fewer where it ends before.
+pub fn read_range(path: &Path, offset: u64, n_bytes: usize) -> Result<Vec<u8>, FsError> {
+    let (mut file, _) = open_read(path)?;
+    file.seek(SeekFrom::Start(offset))
+        .map_err(context("seek in", path))?;
+    let mut bytes = Vec::new();
+    file.take(n_bytes as u64)
         .read_to_end(&mut bytes)
         .map_err(context("read", path))?;
     Ok(bytes)

@@ -13,7 +13,7 @@ use crate::kernel::time::Timestamp;
 use crate::session::journal::convert::{Fact, event_record, state_record};
 use crate::session::journal::copy::Copy;
 use crate::session::journal::read::{Damage, Entry, Flow, each};
-use crate::session::journal::record::Record;
+use crate::session::journal::record::{Line, Record, VERSION};
 use crate::session::journal::storage_fault;
 use crate::session::store::Loaded;
 
@@ -34,7 +34,7 @@ impl Fork<'_> {
         };
         lines.copy.state(now, &AgentId::main(), head)?;
         let mut failed = None;
-        each(self.source, 0, &mut Damage::default(), |entry| {
+        each(self.source, &mut Damage::default(), |entry| {
             let seq = entry.seq;
             if let (Until::Before(end), Some(seq)) = (self.plan.until, seq)
                 && seq >= end
@@ -73,7 +73,8 @@ impl Lines<'_> {
     fn take(&mut self, entry: Entry) -> Result<(), Fault> {
         let (at, agent) = (entry.at, entry.agent);
         match entry.fact {
-            Fact::Created { .. } => Ok(()),
+            // What was lost there is not missed here: the fork has numbers of its own.
+            Fact::Created { .. } | Fact::Lost { .. } => Ok(()),
             Fact::State(record) => self.state(at, agent, record),
             Fact::Event(event) => self.event(entry.seq, at, &agent, event),
         }
@@ -189,10 +190,20 @@ impl Moved {
     }
 
     fn record(&self, record: Record) -> Record {
-        let moved = serde_json::to_string(&record)
+        let line = Line {
+            v: VERSION,
+            seq: None,
+            after: None,
+            at: 0,
+            agent: AgentId::main(),
+            record,
+        };
+        let moved = serde_json::to_string(&line)
             .ok()
             .filter(|text| text.contains(&self.from))
-            .and_then(|text| serde_json::from_str(&text.replace(&self.from, &self.to)).ok());
-        moved.unwrap_or(record)
+            .and_then(|text| {
+                serde_json::from_str::<Line>(&text.replace(&self.from, &self.to)).ok()
+            });
+        moved.unwrap_or(line).record
     }
 }

@@ -48,7 +48,7 @@ impl Plan {
     pub(super) fn of(dir: &Path, last: u64, turn: Option<&TurnId>) -> Result<Self, Fault> {
         let mut turns: Conversation<Turn> = Conversation::default();
         let (mut tasks, mut cleared_by) = (Vec::new(), None);
-        each(dir, 0, &mut Damage::default(), |entry| {
+        each(dir, &mut Damage::default(), |entry| {
             let (Some(seq), Fact::Event(event)) = (entry.seq, entry.fact) else {
                 return Flow::On;
             };

@@ -12,6 +12,9 @@ use crate::store::blob::{BlobError, BlobStore};
 const BLOB: &str = "$blob";
 const LITERAL: &str = "$literal";
 
+/// What stands in the place of a text whose blob is gone.
+const LOST: &str = "[The text at this place was lost by damage to the session's files.]";
+
 /// True where a line has to go through [`pack`].
 pub(super) fn needs_packing(line: &[u8]) -> bool {
     line.len() > JOURNAL_INLINE_BYTES || is_packed(line)
@@ -19,8 +22,12 @@ pub(super) fn needs_packing(line: &[u8]) -> bool {
 
 /// True where a line has to go through [`unpack`].
 pub(super) fn is_packed(line: &[u8]) -> bool {
-    memchr::memmem::find(line, b"\"$blob\"").is_some()
-        || memchr::memmem::find(line, b"\"$literal\"").is_some()
+    memchr::memmem::find_iter(line, b"\"$").any(|at| {
+        let name = line.get(at + 1..).unwrap_or_default();
+        [BLOB, LITERAL]
+            .iter()
+            .any(|known| name.starts_with(known.as_bytes()) && name.get(known.len()) == Some(&b'"'))
+    })
 }
 
 /// Moves large strings out of a line.
@@ -56,45 +63,108 @@ fn pack_text(text: String, blobs: &BlobStore) -> Result<Value, FsError> {
     Ok(json!({ BLOB: id.as_str() }))
 }
 
-/// Puts large strings back.
+/// Puts large strings back. What a missing or damaged blob held is told in `lost`, and something that says so, or at
+/// least spoils no request, stands in its place.
 ///
 /// # Errors
-/// One sentence: a blob is missing or damaged.
-pub(super) fn unpack(value: Value, blobs: &BlobStore) -> Result<Value, String> {
-    Ok(match value {
-        Value::Object(mut members) if members.len() == 1 && members.contains_key(LITERAL) => {
-            let text = members
-                .remove(LITERAL)
-                .map(|text| unpack(text, blobs))
-                .transpose()?;
-            let text = text
-                .as_ref()
-                .and_then(Value::as_str)
-                .ok_or("a literal is not text")?;
-            serde_json::from_str(text)
-                .map_err(|error| format!("a literal could not be read: {error}"))?
+/// One sentence: the line is none that [`pack`] made, or can't be read without the blob.
+pub(super) fn unpack(
+    line: Value,
+    blobs: &BlobStore,
+    lost: &mut Vec<String>,
+) -> Result<Value, String> {
+    Unpack { blobs, lost }.value(line)
+}
+
+struct Unpack<'a> {
+    blobs: &'a BlobStore,
+    lost: &'a mut Vec<String>,
+}
+
+impl Unpack<'_> {
+    fn value(&mut self, value: Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::Object(mut members) if members.len() == 1 && members.contains_key(LITERAL) => {
+                let text = match members.remove(LITERAL) {
+                    Some(Value::Object(reference)) => self.blob(&reference)?,
+                    Some(Value::String(text)) => text,
+                    _ => return Err("a literal is not text".to_owned()),
+                };
+                serde_json::from_str(&text)
+                    .map_err(|error| format!("a literal could not be read: {error}"))?
+            }
+            Value::Object(members) if is_reference(&members) => match self.blob(&members) {
+                Ok(text) => text.into(),
+                Err(reason) => {
+                    self.lost.push(reason);
+                    LOST.into()
+                }
+            },
+            Value::Object(members) => self.members(members)?.into(),
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.value(item))
+                .collect::<Result<Vec<_>, _>>()?
+                .into(),
+            other => other,
+        })
+    }
+
+    fn members(&mut self, members: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let is_image = members.get("type").and_then(Value::as_str) == Some("image");
+        let mut put_back = Map::with_capacity(members.len());
+        for (name, value) in members {
+            let reference = match &value {
+                Value::Object(inner) if is_reference(inner) => inner,
+                _ => {
+                    put_back.insert(name, self.value(value)?);
+                    continue;
+                }
+            };
+            match self.blob(reference) {
+                Ok(text) => {
+                    put_back.insert(name, Value::String(text));
+                }
+                Err(reason) if is_image => {
+                    self.lost.push(reason);
+                    // Bytes that are none would make every request with them invalid.
+                    return Ok(Map::from_iter([
+                        ("type".to_owned(), "text".into()),
+                        ("text".to_owned(), LOST.into()),
+                    ]));
+                }
+                Err(reason) => {
+                    self.lost.push(reason);
+                    match name.as_str() {
+                        // A provider checks the one, and nobody could play the other.
+                        "signature" | "script" => {}
+                        // What a model wrote as a call's arguments goes back to it, and must be JSON.
+                        "arguments" => {
+                            put_back.insert(name, "{}".into());
+                        }
+                        _ => {
+                            put_back.insert(name, LOST.into());
+                        }
+                    }
+                }
+            }
         }
-        Value::Object(members) if members.len() == 1 && members.contains_key(BLOB) => {
-            let id = members
-                .get(BLOB)
-                .and_then(Value::as_str)
-                .ok_or("a blob has no name")?;
-            let id = id.parse().map_err(|error| format!("{error}"))?;
-            let bytes = blobs.get(&id).map_err(|error| error.to_string())?;
-            Value::String(String::from_utf8(bytes).map_err(|_| format!("blob {id} is not text"))?)
-        }
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(name, value)| Ok((name, unpack(value, blobs)?)))
-            .collect::<Result<Map<_, _>, String>>()?
-            .into(),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| unpack(item, blobs))
-            .collect::<Result<Vec<_>, _>>()?
-            .into(),
-        other => other,
-    })
+        Ok(put_back)
+    }
+
+    fn blob(&self, reference: &Map<String, Value>) -> Result<String, String> {
+        let id = reference
+            .get(BLOB)
+            .and_then(Value::as_str)
+            .ok_or("a blob has no name")?;
+        let id = id.parse().map_err(|error| format!("{error}"))?;
+        let bytes = self.blobs.get(&id).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|_| format!("blob {id} is not text"))
+    }
+}
+
+fn is_reference(members: &Map<String, Value>) -> bool {
+    members.len() == 1 && members.contains_key(BLOB)
 }
 
 #[cfg(test)]
@@ -115,15 +185,37 @@ mod tests {
             let packed = pack(value.clone(), &blobs).unwrap();
             assert!(packed.to_string().len() < 1000, "{packed}");
             assert!(is_packed(packed.to_string().as_bytes()));
-            assert_eq!(unpack(packed, &blobs).unwrap(), value);
+            let mut lost = Vec::new();
+            assert_eq!(unpack(packed, &blobs, &mut lost).unwrap(), value);
+            assert!(lost.is_empty());
         }
     }
 
     #[test]
-    fn a_missing_blob_is_said() {
+    fn a_missing_or_damaged_blob_is_said_and_spoils_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = BlobStore::new(dir.path());
-        let packed = json!({"a": {"$blob": "0".repeat(64)}});
-        assert!(unpack(packed, &blobs).unwrap_err().contains("0000"));
+        let gone = json!({"$blob": "0".repeat(64)});
+        let packed = json!({
+            "type": "tool_started", "arguments": gone, "signature": gone, "a": "b",
+            "output": [{"type": "text", "text": gone}, {"type": "image", "mime": "image/png", "data": gone}],
+        });
+        let mut lost = Vec::new();
+        let text = json!({"type": "text", "text": LOST});
+        assert_eq!(
+            unpack(packed, &blobs, &mut lost).unwrap(),
+            json!({"type": "tool_started", "arguments": "{}", "a": "b", "output": [text, text]}),
+        );
+        assert_eq!(lost.len(), 4);
+        assert!(lost[0].contains("no blob 0000"), "{lost:?}");
+        let literal = json!({"value": {"$literal": gone}});
+        assert!(
+            unpack(literal, &blobs, &mut lost)
+                .unwrap_err()
+                .contains("0000")
+        );
+        let foreign = json!({"a": {"$blob": "../x"}});
+        unpack(foreign, &blobs, &mut lost).unwrap();
+        assert!(lost[4].contains("not a blob name"), "{lost:?}");
     }
 }

@@ -30,6 +30,11 @@ pub enum Fact {
     Event(DomainEvent),
     /// A state line.
     State(StateRecord),
+    /// Events from this number to that of the entry were lost to damage.
+    Lost {
+        /// The first of them.
+        from: u64,
+    },
 }
 
 /// The record of a durable event; `None` for live ones.

@@ -27,8 +27,8 @@ use serde_json::{Map, Value};
 /// The version this build writes.
 pub const VERSION: u32 = 1;
 
-/// One line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// One line. It is read by [`super::line`].
+#[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// Version of the line.
     pub v: u32,
@@ -47,9 +47,23 @@ pub struct Line {
     pub record: Record,
 }
 
+/// Writes the records with their kind among the fields. Reading them so would copy every field aside until the kind is
+/// known, so they are read by a twin that is told the kind first.
+macro_rules! records {
+    ($(#[$doc:meta])* pub enum Record { $($variants:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(tag = "type", rename_all = "snake_case")]
+        pub enum Record { $($variants)* }
+
+        #[derive(Deserialize)]
+        #[serde(remote = "Record", rename_all = "snake_case")]
+        pub(super) enum RecordByKind { $($variants)* }
+    };
+}
+
+records! {
 /// What a line says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
     /// State: the head of every journal.
     Created {
@@ -255,6 +269,7 @@ pub enum Record {
     CronMissed { turn: TurnId, count: u32 },
     /// Event.
     Warning { warning: Warning },
+}
 }
 
 /// What an input tells of that the engine gave.

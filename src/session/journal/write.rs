@@ -1,13 +1,15 @@
 //! Appending to a journal: numbers events, writes them, then shows them.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use longshore_protocol::error::ErrorKind;
-use longshore_protocol::id::{AgentId, SessionId};
+use longshore_protocol::id::{AgentId, SessionId, TurnId};
 use longshore_protocol::value::session::Session;
 
+use super::read::Mark;
 use super::record::{Line, Record, VERSION};
 use super::{FILE, blobs, convert, storage_fault};
 use crate::kernel::event::{DomainEvent, Stamped, StateRecord};
@@ -15,19 +17,28 @@ use crate::kernel::fault::Fault;
 use crate::kernel::port::{EventSink, Publish};
 use crate::kernel::time::Timestamp;
 use crate::os::clock::Clock;
+use crate::os::fs::Disk;
+use crate::os::lock::LockWatch;
 use crate::store::append_log::{AppendLog, LogSyncer};
 use crate::store::blob::BlobStore;
 
 /// A place is remembered about every so many bytes, so that reading from a number need not begin at the front.
-const MARK_BYTES: u64 = 64 << 10;
+pub(in super::super) const MARK_BYTES: u64 = 64 << 10;
+
+/// Ends that are remembered while the disk takes none.
+const MAX_OWED: usize = 1024;
 
 /// The writer of one journal. Whoever holds it holds the session's lock.
+///
+/// Where the disk does not take the end of something whose beginning stands in the journal, that end is owed: it is
+/// written, and told with its number, before the next line. So a full disk leaves nothing open once there is space again.
 pub struct Journal {
     session: SessionId,
     dir: PathBuf,
     blobs: BlobStore,
     clock: Arc<dyn Clock>,
     publish: Arc<dyn Publish>,
+    lock: Option<LockWatch>,
     syncer: LogSyncer,
     state: Mutex<State>,
 }
@@ -36,10 +47,22 @@ struct State {
     log: AppendLog,
     seq: u64,
     at: Timestamp,
-    /// True once another process may write it.
-    sealed: bool,
-    /// `(seq, offset)`: the line of the event after `seq` begins at or after the offset.
-    marks: Vec<(u64, u64)>,
+    /// Why nothing more is written: another process may write it.
+    sealed: Option<Sealed>,
+    marks: Vec<Mark>,
+    /// Turns that stand in the journal without an end.
+    open: Vec<TurnId>,
+    owed: VecDeque<(AgentId, DomainEvent)>,
+}
+
+#[derive(Clone, Copy)]
+enum Sealed {
+    /// The session was closed.
+    Closed,
+    /// The lock is not ours any more.
+    Unlocked,
+    /// The journal is not where it was.
+    Moved,
 }
 
 /// What a journal is opened with, beside its log.
@@ -52,24 +75,41 @@ pub struct Opening {
     pub clock: Arc<dyn Clock>,
     /// Where events go.
     pub publish: Arc<dyn Publish>,
+    /// What large values are written to.
+    pub disk: Arc<dyn Disk>,
+    /// Tells whether the session's lock is still ours; without it nobody asks.
+    pub lock: Option<LockWatch>,
 }
 
 impl Journal {
-    /// Goes on with a log whose last event has this number.
-    pub fn new(opening: Opening, log: AppendLog, seq: u64, at: Timestamp) -> Self {
+    /// Begins a journal.
+    pub fn new(opening: Opening, log: AppendLog, at: Timestamp) -> Self {
+        Self::go_on(opening, log, (0, at), Vec::new())
+    }
+
+    /// Goes on with a journal whose last event has this number and time, and that can be read from these places.
+    pub fn go_on(
+        opening: Opening,
+        log: AppendLog,
+        (seq, at): (u64, Timestamp),
+        marks: Vec<Mark>,
+    ) -> Self {
         Self {
             session: opening.session,
-            blobs: BlobStore::new(opening.dir.join("blobs")),
+            blobs: BlobStore::on(opening.dir.join("blobs"), opening.disk),
             dir: opening.dir,
             clock: opening.clock,
             publish: opening.publish,
+            lock: opening.lock,
             syncer: log.syncer(),
             state: Mutex::new(State {
                 log,
                 seq,
                 at,
-                sealed: false,
-                marks: Vec::new(),
+                sealed: None,
+                marks,
+                open: Vec::new(),
+                owed: VecDeque::new(),
             }),
         }
     }
@@ -94,7 +134,26 @@ impl Journal {
 
     /// Takes no more lines: from now on another process may write it.
     pub fn seal(&self) {
-        self.lock().sealed = true;
+        let mut state = self.lock();
+        state.sealed.get_or_insert(Sealed::Closed);
+        state.log.release();
+    }
+
+    /// As [`EventSink::durable`], for an end that must come to be known: where the disk does not take it, it is owed.
+    ///
+    /// # Errors
+    /// What is no fault of the disk.
+    pub fn end(&self, agent: &AgentId, event: DomainEvent) -> Result<(), Fault> {
+        let mut state = self.lock();
+        match self.add(&mut state, agent, event.clone()) {
+            Ok(_) => Ok(()),
+            Err(fault) if is_of_the_disk(&fault) => {
+                tracing::error!(session = %self.session, %fault, "an end could not be recorded yet");
+                owe(&mut state, agent, event);
+                Ok(())
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// The number and the time of the last event.
@@ -121,10 +180,11 @@ impl Journal {
     }
 
     /// From where to read for the events after a number.
-    pub fn offset_after(&self, seq: u64) -> u64 {
+    pub fn mark_before(&self, seq: u64) -> Mark {
         let state = self.lock();
-        let n = state.marks.partition_point(|(mark, _)| *mark <= seq);
-        n.checked_sub(1).map_or(0, |n| state.marks[n].1)
+        let n = state.marks.partition_point(|mark| mark.seq <= seq);
+        n.checked_sub(1)
+            .map_or_else(Mark::default, |n| state.marks[n])
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -133,6 +193,7 @@ impl Journal {
 
     fn write_state(&self, agent: &AgentId, record: Record) -> Result<(), Fault> {
         let mut state = self.lock();
+        self.pay(&mut state)?;
         let at = self.clock.now();
         let after = Some(state.seq);
         let line = Line {
@@ -148,17 +209,107 @@ impl Journal {
         Ok(())
     }
 
-    fn append(&self, state: &mut State, line: &[u8]) -> Result<std::ops::Range<u64>, Fault> {
-        if state.sealed {
+    /// Writes an event, and before it what is owed.
+    fn add(&self, state: &mut State, agent: &AgentId, event: DomainEvent) -> Result<u64, Fault> {
+        self.pay(state)?;
+        self.write_event(state, agent, event)
+    }
+
+    fn pay(&self, state: &mut State) -> Result<(), Fault> {
+        while let Some((agent, event)) = state.owed.front().cloned() {
+            self.write_event(state, &agent, event)?;
+            state.owed.pop_front();
+        }
+        Ok(())
+    }
+
+    fn write_event(
+        &self,
+        state: &mut State,
+        agent: &AgentId,
+        event: DomainEvent,
+    ) -> Result<u64, Fault> {
+        let Some(record) = convert::event_record(&event) else {
             return Err(Fault::new(
-                ErrorKind::StorageError,
-                "the session is closed; nothing more is written to its journal",
+                ErrorKind::InternalError,
+                "a live event can't be kept",
             ));
+        };
+        let (seq, at) = (state.seq + 1, self.clock.now());
+        let line = Line {
+            v: VERSION,
+            seq: Some(seq),
+            after: None,
+            at: at.0,
+            agent: agent.clone(),
+            record,
+        };
+        let bytes = encode(&line, &self.blobs, &self.dir)?;
+        let range = self.append(state, &bytes)?;
+        let is_due = |mark: &Mark| mark.offset + MARK_BYTES <= range.start;
+        if state.marks.last().is_none_or(is_due) {
+            state.marks.push(Mark {
+                seq: seq - 1,
+                offset: range.start,
+            });
+        }
+        (state.seq, state.at) = (seq, at);
+        match &event {
+            DomainEvent::TurnQueued { turn, .. } | DomainEvent::TurnStarted { turn, .. } => {
+                state.open.push(turn.clone());
+            }
+            DomainEvent::TurnEnded { turn, .. } => state.open.retain(|open| open != turn),
+            _ => {}
+        }
+        self.publish.publish(Stamped::new(
+            self.session.clone(),
+            agent.clone(),
+            Some(seq),
+            at,
+            event,
+        ));
+        Ok(seq)
+    }
+
+    fn append(&self, state: &mut State, line: &[u8]) -> Result<std::ops::Range<u64>, Fault> {
+        if state.sealed.is_none() {
+            // Whoever took the lock's place, or the journal's, writes on its own; nothing of ours may follow.
+            if !state.log.is_current() {
+                state.sealed = Some(Sealed::Moved);
+            } else if self.lock.as_ref().is_some_and(|lock| !lock.holds()) {
+                state.sealed = Some(Sealed::Unlocked);
+            }
+        }
+        if let Some(sealed) = state.sealed {
+            return Err(self.sealed(sealed));
         }
         state
             .log
             .append(line)
             .map_err(|error| storage_fault(error, &self.dir))
+    }
+
+    fn sealed(&self, sealed: Sealed) -> Fault {
+        match sealed {
+            Sealed::Closed => Fault::new(
+                ErrorKind::StorageError,
+                "the session is closed; nothing more is written to its journal",
+            ),
+            Sealed::Unlocked => {
+                let fault = Fault::new(
+                    ErrorKind::SessionLocked,
+                    "the session's lock is not this process's any more; close the session and resume it",
+                );
+                match self.lock.as_ref().and_then(LockWatch::other_holder) {
+                    Some(pid) => fault.with("pid", pid),
+                    None => fault,
+                }
+            }
+            Sealed::Moved => Fault::new(
+                ErrorKind::StorageError,
+                "the session's journal was moved or removed; close the session and resume it",
+            ),
+        }
     }
 }
 
@@ -176,41 +327,16 @@ impl EventSink for Journal {
     }
 
     fn durable(&self, agent: &AgentId, event: DomainEvent) -> Result<u64, Fault> {
-        let Some(record) = convert::event_record(&event) else {
-            return Err(Fault::new(
-                ErrorKind::InternalError,
-                "a live event can't be kept",
-            ));
-        };
         // The lock is held until the event is handed on, so that hosts see events in the order of their numbers.
         let mut state = self.lock();
-        let (seq, at) = (state.seq + 1, self.clock.now());
-        let line = Line {
-            v: VERSION,
-            seq: Some(seq),
-            after: None,
-            at: at.0,
-            agent: agent.clone(),
-            record,
-        };
-        let bytes = encode(&line, &self.blobs, &self.dir)?;
-        let range = self.append(&mut state, &bytes)?;
-        if state
-            .marks
-            .last()
-            .is_none_or(|(_, offset)| offset + MARK_BYTES <= range.start)
+        let is_owed = is_end(&event, &state.open).then(|| event.clone());
+        let added = self.add(&mut state, agent, event);
+        if let (Err(fault), Some(event)) = (&added, is_owed)
+            && is_of_the_disk(fault)
         {
-            state.marks.push((seq - 1, range.start));
+            owe(&mut state, agent, event);
         }
-        (state.seq, state.at) = (seq, at);
-        self.publish.publish(Stamped::new(
-            self.session.clone(),
-            agent.clone(),
-            Some(seq),
-            at,
-            event,
-        ));
-        Ok(seq)
+        added
     }
 
     fn state(&self, agent: &AgentId, record: StateRecord) -> Result<(), Fault> {
@@ -226,6 +352,31 @@ impl EventSink for Journal {
                 .map_err(|error| storage_fault(error, &self.dir))
         })
     }
+}
+
+/// Whether an event ends something that stands in the journal; `turns` are those that are open there.
+fn is_end(event: &DomainEvent, turns: &[TurnId]) -> bool {
+    match event {
+        DomainEvent::TurnEnded { turn, .. }
+        | DomainEvent::StepEnded { turn, .. }
+        | DomainEvent::StepInterrupted { turn, .. }
+        | DomainEvent::ToolCompleted { turn, .. } => turns.contains(turn),
+        DomainEvent::ApprovalResolved { .. }
+        | DomainEvent::QuestionResolved { .. }
+        | DomainEvent::ShellEnded { .. }
+        | DomainEvent::TaskEnded { .. } => true,
+        _ => false,
+    }
+}
+
+fn owe(state: &mut State, agent: &AgentId, event: DomainEvent) {
+    if state.owed.len() < MAX_OWED {
+        state.owed.push_back((agent.clone(), event));
+    }
+}
+
+fn is_of_the_disk(fault: &Fault) -> bool {
+    matches!(fault.kind, ErrorKind::StorageFull | ErrorKind::StorageError)
 }
 
 /// The name of the journal in a session's directory.

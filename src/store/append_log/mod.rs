@@ -1,23 +1,29 @@
 //! An append-only file of lines.
 //!
-//! One writer (its owner holds a lock), any number of readers. A line is in the kernel when [`AppendLog::append`]
-//! returns and on disk after the next [`AppendLog::sync`]. A crash can leave a partial last line: it is cut when the
-//! log is next opened for writing, and never shown to readers.
+//! One writer, which the system sees to by a lock on the file itself, and any number of readers. A line is in the kernel
+//! when [`AppendLog::append`] returns and on disk after the next [`AppendLog::sync`]. A crash can leave a partial last
+//! line: it is cut (or completed, where its owner knows that nothing but its end is missing) when the log is next opened
+//! for writing, and never shown to readers.
 
+mod blocks;
 mod read;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use blocks::{Block, BlockReader};
 pub use read::{Line, LineReader, Lines};
 
 use crate::os::blocking;
-use crate::os::fs::{self, Disk, FsError, RealDisk, write_all};
+use crate::os::fs::{self, Disk, FileStamp, FsError, RealDisk, write_all};
+
+/// Bytes of a partial last line that are looked at. Chosen: far above any line that was torn while it was written.
+const MAX_TAIL: u64 = 64 << 20;
 
 /// A log open for appending.
 #[derive(Debug)]
@@ -29,8 +35,18 @@ pub struct AppendLog {
     /// Bytes beyond `len` that could not be cut off yet.
     dirty: bool,
     disk: Arc<dyn Disk>,
+    syncs: Arc<Syncs>,
+}
+
+/// What was appended and what of it is on the disk.
+#[derive(Debug, Default)]
+struct Syncs {
+    /// Where the last appended line ends.
+    appended: AtomicU64,
     /// A failed sync may have dropped what it could not write, so no later one can vouch for it.
-    sync_failed: Arc<AtomicBool>,
+    has_failed: AtomicBool,
+    /// Up to where it is on the disk. Whoever wants more waits for who is at it, and is often served with it.
+    synced: tokio::sync::Mutex<u64>,
 }
 
 /// A log just opened.
@@ -38,8 +54,17 @@ pub struct AppendLog {
 pub struct OpenedLog {
     /// The log.
     pub log: AppendLog,
-    /// The partial last line that was cut off, if there was one.
+    /// The partial last line, if there was one.
     pub torn: Option<TornTail>,
+}
+
+/// What to do with a partial last line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// It is half a line, and goes.
+    Cut,
+    /// Only its newline is missing, and comes.
+    Complete,
 }
 
 /// A partial last line, left by a crash.
@@ -49,6 +74,8 @@ pub struct TornTail {
     pub offset: u64,
     /// How long it was.
     pub n_bytes: u64,
+    /// What became of it.
+    pub tail: Tail,
 }
 
 /// A handle that puts a log on disk while its owner goes on appending.
@@ -57,17 +84,30 @@ pub struct LogSyncer {
     file: Arc<File>,
     path: PathBuf,
     disk: Arc<dyn Disk>,
-    sync_failed: Arc<AtomicBool>,
+    syncs: Arc<Syncs>,
 }
 
 impl AppendLog {
     /// Opens a log, making it (0600) when it is missing. Its directory exists.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`] where somebody has it open for appending.
     pub fn open(path: &Path) -> Result<OpenedLog, FsError> {
         Self::open_on(path, Arc::new(RealDisk))
     }
 
     /// As [`Self::open`], on a given disk.
     pub fn open_on(path: &Path, disk: Arc<dyn Disk>) -> Result<OpenedLog, FsError> {
+        Self::open_judged(path, disk, |_| Tail::Cut)
+    }
+
+    /// As [`Self::open_on`]; `judge` is given a partial last line (its beginning, where it is very long) before anything
+    /// becomes of it.
+    pub fn open_judged(
+        path: &Path,
+        disk: Arc<dyn Disk>,
+        judge: impl FnOnce(&[u8]) -> Tail,
+    ) -> Result<OpenedLog, FsError> {
         let context =
             |action: &'static str| move |source: io::Error| FsError::new(action, path, source);
         let mut options = OpenOptions::new();
@@ -87,27 +127,70 @@ impl AppendLog {
                 fs::NotRegular(meta.file_type().into()),
             ));
         }
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => context("lock")(io::ErrorKind::ResourceBusy.into()),
+            TryLockError::Error(error) => context("lock")(error),
+        })?;
         if is_new {
             fs::sync_parent(path)?;
         }
-        let size = meta.len();
+        let size = file.metadata().map_err(context("stat"))?.len();
         let whole = end_of_last_line(&file, size).map_err(context("read"))?;
-        if whole < size {
-            disk.truncate(&file, whole).map_err(context("truncate"))?;
-        }
-        let torn = (whole < size).then_some(TornTail {
-            offset: whole,
-            n_bytes: size - whole,
-        });
-        let log = Self {
+        let mut log = Self {
             file: Arc::new(file),
             path: path.to_owned(),
             len: whole,
             dirty: false,
             disk,
-            sync_failed: Arc::default(),
+            syncs: Arc::default(),
         };
+        let torn = if whole < size {
+            Some(log.mend(size, judge)?)
+        } else {
+            None
+        };
+        log.syncs.appended.store(log.len, Ordering::SeqCst);
         Ok(OpenedLog { log, torn })
+    }
+
+    fn mend(&mut self, size: u64, judge: impl FnOnce(&[u8]) -> Tail) -> Result<TornTail, FsError> {
+        let (offset, n_bytes) = (self.len, size - self.len);
+        let mut bytes = vec![0; n_bytes.min(MAX_TAIL) as usize];
+        self.file
+            .read_exact_at(&mut bytes, offset)
+            .map_err(|source| self.error("read", source))?;
+        let mut tail = judge(&bytes);
+        // Where there is no room for a newline, what it would end was never said to be kept.
+        if tail == Tail::Complete && write_all(&*self.disk, &self.file, b"\n").is_err() {
+            tail = Tail::Cut;
+        }
+        match tail {
+            Tail::Complete => self.len = size + 1,
+            Tail::Cut => self
+                .disk
+                .truncate(&self.file, offset)
+                .map_err(|source| self.error("truncate", source))?,
+        }
+        Ok(TornTail {
+            offset,
+            n_bytes,
+            tail,
+        })
+    }
+
+    /// Whether its name still stands for it: where it was moved away or removed, nobody would find what is appended.
+    pub fn is_current(&self) -> bool {
+        let here = self.file.metadata().map(|meta| FileStamp::from(&meta));
+        here.is_ok_and(|here| {
+            fs::stamp_of(&self.path)
+                .is_ok_and(|there| (there.dev, there.ino) == (here.dev, here.ino))
+        })
+    }
+
+    /// Gives up the right to append, for somebody else to open it.
+    pub fn release(&self) {
+        // Closing the file would do, but who syncs it may still have it open.
+        drop(self.file.unlock());
     }
 
     /// Where the log is.
@@ -155,6 +238,7 @@ impl AppendLog {
         match write_all(&*self.disk, &self.file, &block) {
             Ok(()) => {
                 self.len += block.len() as u64;
+                self.syncs.appended.store(self.len, Ordering::SeqCst);
                 Ok(start..self.len)
             }
             Err(error) => {
@@ -181,7 +265,7 @@ impl AppendLog {
             file: Arc::clone(&self.file),
             path: self.path.clone(),
             disk: Arc::clone(&self.disk),
-            sync_failed: Arc::clone(&self.sync_failed),
+            syncs: Arc::clone(&self.syncs),
         }
     }
 
@@ -205,23 +289,43 @@ impl AppendLog {
     }
 }
 
+impl Drop for AppendLog {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 impl LogSyncer {
-    /// Puts everything that was appended before the call on disk; see [`AppendLog::sync`].
+    /// Puts everything that was appended before the call on disk; see [`AppendLog::sync`]. Calls that come while one is at
+    /// it share the next.
     pub async fn sync(&self) -> Result<(), FsError> {
+        let wanted = self.syncs.appended.load(Ordering::SeqCst);
+        let mut synced = self.syncs.synced.lock().await;
+        if *synced >= wanted && !self.syncs.has_failed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let this = self.clone();
-        blocking::run(move || this.sync_blocking()).await
+        *synced = blocking::run(move || this.sync_now()).await?;
+        Ok(())
     }
 
     /// The same, in the calling thread.
     pub fn sync_blocking(&self) -> Result<(), FsError> {
+        self.sync_now().map(drop)
+    }
+
+    /// Gives up to where everything is on the disk.
+    fn sync_now(&self) -> Result<u64, FsError> {
         let failed = |source: io::Error| FsError::new("sync", &self.path, source);
-        if self.sync_failed.load(Ordering::SeqCst) {
+        if self.syncs.has_failed.load(Ordering::SeqCst) {
             return Err(failed(io::Error::other("an earlier sync failed")));
         }
+        let appended = self.syncs.appended.load(Ordering::SeqCst);
         self.disk.sync_data(&self.file).map_err(|source| {
-            self.sync_failed.store(true, Ordering::SeqCst);
+            self.syncs.has_failed.store(true, Ordering::SeqCst);
             failed(source)
-        })
+        })?;
+        Ok(appended)
     }
 }
 

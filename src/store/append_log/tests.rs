@@ -76,7 +76,11 @@ fn a_torn_tail_is_cut_and_reported() {
         std::fs::write(&path, content).unwrap();
         let n_visible = LineReader::open_all(&path).unwrap().lines().count();
         let opened = AppendLog::open(&path).unwrap();
-        let torn = torn.map(|(offset, n_bytes)| TornTail { offset, n_bytes });
+        let torn = torn.map(|(offset, n_bytes)| TornTail {
+            offset,
+            n_bytes,
+            tail: Tail::Cut,
+        });
         assert_eq!((opened.log.len(), opened.torn), (kept, torn));
         assert_eq!(
             std::fs::read(&path).unwrap(),
@@ -181,6 +185,7 @@ async fn a_failed_sync_is_not_forgotten() {
     let mut log = AppendLog::open_on(&path, Arc::new(disk)).unwrap().log;
     log.append(b"one").unwrap();
     log.sync().await.unwrap();
+    log.append(b"two").unwrap();
     assert_eq!(
         log.sync().await.unwrap_err().source.raw_os_error(),
         Some(libc::EIO)

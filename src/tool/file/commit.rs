@@ -16,6 +16,10 @@ use crate::os::fs::{
 use crate::store::blob::BlobId;
 use crate::tool::{ExecCx, Outcome};
 
+/// Bytes that are named beside the write instead of after it. Chosen: a hash of so many takes ten times what a thread
+/// costs.
+const WORTH_A_THREAD: usize = 1 << 20;
+
 /// A call that holds the lock of its file.
 pub(super) struct Commit {
     /// The file.
@@ -112,9 +116,9 @@ pub(super) fn check_known(
 }
 
 /// Adds to the drawing of a change that was made what the bytes were before.
-pub(super) fn with_pre_image(mut outcome: Outcome, old: &[u8]) -> Outcome {
+pub(super) fn with_pre_image(mut outcome: Outcome, old: BlobId) -> Outcome {
     if let Some(Display::Diff { old_sha256, .. }) = &mut outcome.display {
-        *old_sha256 = Some(BlobId::of(old).to_string());
+        *old_sha256 = Some(old.to_string());
     }
     outcome
 }
@@ -142,9 +146,18 @@ impl Commit {
         check_known(&self.deps, &self.target, change, known)
     }
 
-    /// Gives a file that was read new content, and remembers that the agent knows it.
-    pub(super) fn replace(&self, old: &Content, new: &[u8]) -> Result<(), ReplaceError> {
-        self.put(&old.spot, new, Expect::Same(old.stamp)).map(drop)
+    /// Gives a file that was read new content, and remembers that the agent knows it. Returns what the old one was.
+    pub(super) fn replace(&self, old: &Content, new: &[u8]) -> Result<BlobId, ReplaceError> {
+        let write = || self.put(&old.spot, new, Expect::Same(old.stamp));
+        if old.bytes.len() < WORTH_A_THREAD {
+            return write().map(|_| BlobId::of(&old.bytes));
+        }
+        std::thread::scope(|scope| {
+            let name = scope.spawn(|| BlobId::of(&old.bytes));
+            write()?;
+            // Nothing in it can panic; if it did, it is named here.
+            Ok(name.join().unwrap_or_else(|_| BlobId::of(&old.bytes)))
+        })
     }
 
     /// As [`Self::replace`], for what stands at a place, or is to be made there.

@@ -147,9 +147,9 @@ impl EditJob {
         let known = target.known(&self.deps.freshness, &content);
         let told = self.check_known(target, known)?;
         let spliced = self.splice(target, &content.bytes)?;
-        commit.replace(&content, &spliced.bytes)?;
+        let old = commit.replace(&content, &spliced.bytes)?;
         let outcome = outcome(target, &spliced, told);
-        Ok(commit::with_pre_image(outcome, &content.bytes))
+        Ok(commit::with_pre_image(outcome, old))
     }
 
     fn check_known(&self, target: &Target, known: Known) -> Result<Told, Failed> {

@@ -211,7 +211,11 @@ impl GlobJob {
                 let walk = shared.walk.get_or_init(|| job.walk(&pattern, &target));
                 let searched = walk.as_ref().map_err(Failed::clone).and_then(|walk| {
                     walk.run(&shared.tally, crew, || {
-                        |entry: &Entry<'_>| shared.newest().add(entry.modified(), entry.relative)
+                        |entry: &Entry<'_>| {
+                            // Asked before the lock is taken: that takes longer than all the rest.
+                            let modified = entry.modified();
+                            shared.newest().add(modified, entry.relative);
+                        }
                     })
                 });
                 if let Err(failed) = searched {

@@ -134,7 +134,13 @@ pub(super) fn splice<'a>(
     }
     let body = before.body.as_bytes();
     let finder = Finder::new(old.as_bytes());
-    let n_replaced = finder.find_iter(body).count();
+    let (mut first_place, mut n_replaced) = (0, 0);
+    for place in finder.find_iter(body) {
+        if n_replaced == 0 {
+            first_place = place;
+        }
+        n_replaced += 1;
+    }
     match n_replaced {
         0 => {
             let hint = diagnose(&before.body, style, replacement.old);
@@ -165,7 +171,7 @@ pub(super) fn splice<'a>(
     // Where the text and the file have got to: the same number only in UTF-8 without a mark.
     let (mut in_text, mut in_file) = (0, 0);
     let mut to = before.mark_bytes;
-    for place in finder.find_iter(body) {
+    for place in places(&finder, body, first_place, n_replaced) {
         to += before
             .encoding
             .len_in_file(&before.body[in_text..place])
@@ -182,7 +188,6 @@ pub(super) fn splice<'a>(
         let limit = if replacement.all { usize::MAX } else { 1 };
         before.body.replacen(old.as_ref(), &new, limit)
     });
-    let first_place = finder.find(body).unwrap_or(0);
     let first_line = line_at(body, first_place);
     let n_newlines = memchr::memchr_iter(b'\n', new.as_bytes()).count();
     // A replacement that ends a line does not touch the next one.
@@ -210,6 +215,19 @@ fn in_file<'t>(text: &'t str, style: Style, file: &Text<'_>) -> Cow<'t, str> {
     }
 }
 
+/// So many places from the first on. Nothing behind the last of them is looked at.
+fn places<'f>(
+    finder: &'f Finder<'_>,
+    body: &'f [u8],
+    first: usize,
+    count: usize,
+) -> impl Iterator<Item = usize> + 'f {
+    finder
+        .find_iter(&body[first..])
+        .take(count)
+        .map(move |place| first + place)
+}
+
 /// The size of a file after so many replacements.
 fn grown(size: usize, old_len: usize, new_len: usize, count: usize) -> u64 {
     let (size, count) = (size as u64, count as u64);
@@ -232,8 +250,10 @@ impl Spliced<'_> {
 
     /// The places that changed, from first to last.
     pub(super) fn changes(&self) -> impl Iterator<Item = Change> {
-        let (old_len, new_len) = (self.old.len(), self.new_len);
-        memmem::find_iter(self.before.body.as_bytes(), self.old.as_bytes())
+        let (old_len, new_len, first) = (self.old.len(), self.new_len, self.first_place);
+        memmem::find_iter(&self.before.body.as_bytes()[first..], self.old.as_bytes())
+            .take(self.n_replaced)
+            .map(move |place| first + place)
             .enumerate()
             .map(move |(nth, place)| {
                 let start = place + nth * new_len - nth * old_len;

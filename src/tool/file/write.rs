@@ -24,6 +24,7 @@ use crate::kernel::access::{Access, RealAccess};
 use crate::kernel::rule::Subject;
 use crate::os::blocking;
 use crate::os::fs::{Expect, FileStamp, FsError, Spot};
+use crate::store::blob::BlobId;
 use crate::tool::output::cut_display;
 use crate::tool::{Call, CallCx, Execute, Outcome, Preview, Refusal, Tool, ToolSpec, args};
 
@@ -196,7 +197,7 @@ impl WriteJob {
                 let outcome = append(commit, &old.spot, old.stamp, &added, known, hash)?;
                 let display = diff::of_file(target.declared(), Some(&old.bytes), &new);
                 let outcome = outcome.with_display(display);
-                Ok(commit::with_pre_image(outcome, &old.bytes))
+                Ok(commit::with_pre_image(outcome, BlobId::of(&old.bytes)))
             }
             (Existing::Large(spot, stamp), Mode::Append) => {
                 let known = self.deps.freshness.compare(target.real(), stamp, || None);
@@ -232,10 +233,10 @@ impl WriteJob {
         if !old.bytes.is_empty() {
             notes.extend(told_note(commit.check_known(Change::Whole, known)?));
         }
-        commit.replace(old, &prepared.bytes)?;
+        let pre_image = commit.replace(old, &prepared.bytes)?;
         let display = diff::of_file(target.declared(), Some(&old.bytes), &prepared.bytes);
         let outcome = done("Wrote", prepared.bytes.len(), target, &notes).with_display(display);
-        Ok(commit::with_pre_image(outcome, &old.bytes))
+        Ok(commit::with_pre_image(outcome, pre_image))
     }
 
     fn overwrite_large(

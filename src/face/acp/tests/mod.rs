@@ -96,7 +96,7 @@ struct Agent {
     acp: Acp,
     sessions: Sessions,
     hub: Arc<Hub>,
-    dir: TempDir,
+    dir: Arc<TempDir>,
 }
 
 impl Agent {
@@ -113,7 +113,7 @@ impl Agent {
 
     fn with(input: LoadInput<'_>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self::at(dir, input)
+        Self::at(Arc::new(dir), input)
     }
 
     /// Another process over the same home.
@@ -127,7 +127,7 @@ impl Agent {
         )
     }
 
-    fn at(dir: TempDir, input: LoadInput<'_>) -> Self {
+    fn at(dir: Arc<TempDir>, input: LoadInput<'_>) -> Self {
         let home = dir.path().join("home");
         let clock: Arc<dyn Clock> = Arc::new(FakeClock::at(Timestamp(0)));
         let config = Arc::new(config::load(input));
@@ -204,6 +204,7 @@ impl Agent {
             n_requests: 0,
             methods: HashMap::new(),
             seen: Vec::new(),
+            _home: self.dir.clone(),
         }
     }
 
@@ -237,6 +238,8 @@ struct Client {
     methods: HashMap<u64, String>,
     /// What came while something else was waited for.
     seen: Vec<Value>,
+    /// A session whose directory is gone would write no more.
+    _home: Arc<TempDir>,
 }
 
 impl Client {

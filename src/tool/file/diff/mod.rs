@@ -43,7 +43,7 @@ const FRAGMENT_BUDGET: Budget = Budget {
 /// Draws an edit whose places are known.
 pub(super) fn of_edit(path: &Path, spliced: &Spliced<'_>) -> Display {
     let old = spliced.before.body.as_ref();
-    let new = String::from_utf8_lossy(spliced.after());
+    let new = text_of(spliced.after());
     let mut budget = EDIT_BUDGET;
     let mut hunks = Hunks::new(old, &new);
     for region in whole_lines(old, &new, spliced.changes()) {
@@ -92,6 +92,14 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     match Text::of(bytes) {
         Ok(text) => text.body,
         Err(_) => String::from_utf8_lossy(bytes.strip_prefix(BOM).unwrap_or(bytes)),
+    }
+}
+
+/// Bytes that are text, as a rule: the check for that is much faster than taking them for what they may be.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    match simdutf8::basic::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 
