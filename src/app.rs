@@ -304,11 +304,18 @@ impl App {
     /// Ends everything within a deadline: turns, processes, journals. Processes get what is left of the usual grace.
     pub async fn shutdown(&self, within: Duration) {
         let grace = PROCESS_GRACE.min(within.saturating_sub(Duration::from_secs(1)));
-        let processes = self.processes.kill_all(grace);
         let sessions = self.sessions.shutdown(within);
-        tokio::join!(processes, sessions);
+        let processes = async {
+            tokio::time::sleep(HEAD_START).await;
+            self.processes.kill_all(grace).await;
+        };
+        tokio::join!(sessions, processes);
     }
 }
+
+/// What sessions have to cancel their turns before processes are ended: a command whose end came first would be a result
+/// like any other, and the model would be asked once more.
+const HEAD_START: Duration = Duration::from_millis(50);
 
 /// Temporary files of processes that were killed.
 fn sweep(cleanup: &Cleanup) {
