@@ -132,6 +132,11 @@ impl Driver {
         }
     }
 
+    /// Whether nothing waits to be taken.
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.inbound.is_empty()
+    }
+
     /// Ends the conversation once everything is written.
     pub(super) async fn close(self) {
         self.connection

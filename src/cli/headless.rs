@@ -71,7 +71,12 @@ impl<'a> Conversation<'a> {
     pub(super) async fn run(mut self, first: TurnId) -> Result<u8, String> {
         self.running = Some(first);
         let mut signals = StopSignals::listen().map_err(|error| error.to_string())?;
+        let mut is_over = false;
         let is_cancelled = loop {
+            // What was said before the answer that nothing is left is heard, too: whole turns may be in it.
+            if is_over && self.driver.has_heard_all() {
+                break false;
+            }
             let said = tokio::select! {
                 said = self.driver.next() => said.ok_or("the connection ended in mid-turn")?,
                 _ = signals.recv() => match self.running {
@@ -82,17 +87,17 @@ impl<'a> Conversation<'a> {
                     None => break true,
                 },
                 () = tokio::time::sleep(LOOK_AGAIN), if self.running.is_none() => {
-                    if self.is_over().await? {
-                        break false;
-                    }
+                    is_over = self.is_over().await?;
                     continue;
                 }
             };
             match said {
                 Said::Event { method, params } => {
                     self.show(&method, &params);
-                    if self.take(&method, &params).await? && self.is_over().await? {
-                        break false;
+                    if self.take(&method, &params).await? {
+                        is_over = self.is_over().await?;
+                    } else if self.running.is_some() {
+                        is_over = false;
                     }
                 }
                 Said::Approval(request, respond) => {
