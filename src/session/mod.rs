@@ -33,6 +33,7 @@ pub mod store;
 pub mod surroundings;
 pub mod tasks;
 pub mod transcript;
+mod turn_end;
 mod turn_sink;
 mod turns;
 mod undo;
