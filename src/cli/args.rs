@@ -83,6 +83,16 @@ pub(super) enum Of {
     Session(SessionId),
 }
 
+impl Of {
+    fn choose(&mut self, chosen: Self) -> Result<(), lexopt::Error> {
+        if *self != Self::New && *self != chosen {
+            return Err("take --continue or one --session, not both".into());
+        }
+        *self = chosen;
+        Ok(())
+    }
+}
+
 /// What `longshore sessions` does.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sessions {
@@ -212,8 +222,10 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Result<Parsed, lexopt::Error> {
                 daemon.begun_by = BegunBy::parse(&text(parser.value()?)?)?;
             }
             Long("cwd") if is_run => run.cwd = Some(parser.value()?.into()),
-            Long("continue") if is_run => run.of = Of::Newest,
-            Long("session") if is_run => run.of = Of::Session(text(parser.value()?)?.into()),
+            Long("continue") if is_run => run.of.choose(Of::Newest)?,
+            Long("session") if is_run => {
+                run.of.choose(Of::Session(text(parser.value()?)?.into()))?;
+            }
             Long("cwd") if is_sessions => list.cwd = Some(parser.value()?.into()),
             Long("text") if is_sessions => list.text = Some(text(parser.value()?)?),
             Long("archived") if is_sessions => list.archived = true,

@@ -19,12 +19,12 @@ use super::args::Common;
 use super::daemon::{
     BegunBy, DaemonOptions, Launch, Place, Reached, STARTED_BY_LONGSHORE, find, reach,
 };
-use super::record::Record;
+use super::record::{Record, is_begun_by_longshore};
 use super::terminal::complain;
 use crate::kernel::limits::{MAX_IN_FLIGHT, MAX_MESSAGE_BYTES};
 use crate::os::env::Env;
 use crate::os::parent::Parent;
-use crate::os::process::{ExitWatch, is_in_a_task};
+use crate::os::process::ExitWatch;
 use crate::os::signal::{self, StopSignals};
 use crate::os::stdio::{self, Input, Output};
 use crate::os::tty;
@@ -81,7 +81,7 @@ async fn attach(env: &Env, common: &Common, place: &Place, parent: Parent) -> Re
         StopSignals::listen().map_err(|error| format!("signals can't be listened to: {error}"))?;
     let launch = Launch::new(env, common, BegunBy::Attach, DaemonOptions::default());
     let mut said = Said::default();
-    let is_in_a_task = is_in_a_task();
+    let is_in_a_task = is_begun_by_longshore(&place.run);
     for _ in 0..TRIES {
         let reached = if is_in_a_task {
             // It would be refused by the daemon, and must not say how one is to be.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::time::Timestamp;
 use crate::os::fs::{self, Durability, FsError};
-use crate::os::process::Identity;
+use crate::os::process::{Identity, is_in_a_task, own_parents};
 use crate::store::atomic_file;
 
 /// A running server.
@@ -67,6 +67,14 @@ impl Record {
             tracing::warn!(%error, "the record of this server could not be removed");
         }
     }
+}
+
+/// Whether this process was started by a server of a home, or by longshore for a model. Best effort. Blocking.
+pub(super) fn is_begun_by_longshore(run_dir: &Path) -> bool {
+    let is_server = |parent: Identity| {
+        Record::read(run_dir, parent.pid).is_some_and(|record| record.start_ticks == parent.start)
+    };
+    is_in_a_task() || own_parents().into_iter().any(is_server)
 }
 
 /// Removes the records of servers that run no more. Blocking.

@@ -367,6 +367,16 @@ on_exhausted: repeat_last
         "session/export",
         json!({"sessionId": session, "path": target, "overwrite": true}),
     );
+    // Least of all over what longshore keeps.
+    for kept in ["config.toml", "run/own.zip", "sessions/own.zip"] {
+        let path = scratch.longshore_home().join(kept);
+        let refused = server.refused(
+            "session/export",
+            json!({"sessionId": session, "path": path, "overwrite": true}),
+        );
+        assert_eq!(refused["data"]["kind"], "invalid_params", "{kept}");
+        assert!(!kept.ends_with("zip") || !path.exists());
+    }
     let beside: Vec<String> = fs::read_dir(scratch.root())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

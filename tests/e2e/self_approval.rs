@@ -59,6 +59,29 @@ fn a_bearer_of_a_tasks_mark_is_refused() {
     host.request("ping", json!({}));
 }
 
+#[test]
+fn a_command_that_sheds_its_mark_does_not_stop_the_daemon() {
+    // Alone in its shell, it takes the shell's place: nothing between it and the daemon bears the mark.
+    let command = format!(
+        "env -u LONGSHORE_TASK_ID {} daemon stop",
+        env!("CARGO_BIN_EXE_longshore")
+    );
+    let call = json!({"tool_call": {"name": "Bash", "args": {"command": command, "timeout": 60}}});
+    let script = json!({"turns": [{"steps": [call]}, {"steps": [{"text": "ok"}]}]});
+    let at = Daemon::with_script(&script.to_string());
+    let mut host = at.host();
+    let session = host.create(&at.scratch, json!({"mode": "yolo"}));
+    let turn = host.turn(&session, "Go.");
+    let refused = host.event("tool/completed");
+    assert!(
+        refused
+            .to_string()
+            .contains("can't start or stop the daemon"),
+        "{refused}"
+    );
+    assert_eq!(host.ended(&turn)["reason"], "completed");
+}
+
 /// What an approved command would do to approve the next one.
 fn command_of_an_accomplice(attach: &str) -> Value {
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello()});

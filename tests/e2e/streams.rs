@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::processes::{assert_ended, peak_bytes};
+use crate::support::processes::{assert_ended, heeds_interrupts, peak_bytes};
 use crate::support::server::DEADLINE;
 use crate::support::{Answer, Scratch, TestServer};
 use crate::turn::{SLEEPER, sleeper};
@@ -108,6 +108,9 @@ fn the_end_of_input_ends_the_turn_and_its_processes() {
 #[test]
 fn a_termination_signal_is_an_end_like_any_other() {
     for signal in ["TERM", "INT"] {
+        if signal == "INT" && !heeds_interrupts() {
+            continue;
+        }
         let scratch = Scratch::new();
         scratch.script(SLEEPER);
         let mut server = TestServer::open(&scratch);

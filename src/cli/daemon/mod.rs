@@ -27,6 +27,7 @@ pub(super) use self::place::Place;
 use std::process::ExitCode;
 
 use super::args::Common;
+use super::record::is_begun_by_longshore;
 use super::terminal::complain;
 use crate::os::env::Env;
 use crate::os::process::is_in_a_task;
@@ -34,7 +35,11 @@ use crate::os::process::is_in_a_task;
 /// Does what the command line says.
 pub(super) fn run(env: Env, common: &Common, what: Daemon) -> ExitCode {
     // A daemon takes its rules from the variables and options it is started with, and other hosts live by them.
-    if what != Daemon::Status && is_in_a_task() {
+    let may_not = match Place::of(&env, common) {
+        Ok(place) => is_begun_by_longshore(&place.run),
+        Err(_) => is_in_a_task(),
+    };
+    if what != Daemon::Status && may_not {
         complain(
             "longshore: a command that longshore runs can't start or stop the daemon; run this in a terminal of your own.",
         );

@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::net::SocketAddr;
 
+use super::identity::Identity;
+
 /// No real chain of parents is longer.
 #[cfg(target_os = "linux")]
 const MOST: usize = 512;
@@ -51,6 +53,30 @@ pub fn is_in_a_task() -> bool {
 #[cfg(not(target_os = "linux"))]
 pub fn is_in_a_task() -> bool {
     false
+}
+
+/// The parents of this process, the nearest first, as far as they can be seen.
+#[cfg(target_os = "linux")]
+pub fn own_parents() -> Vec<Identity> {
+    use super::table::{parent_of, start_of};
+    let own = std::process::id() as i32;
+    let parents = std::iter::successors(parent_of(own), |pid| parent_of(*pid));
+    parents
+        .take_while(|pid| *pid > 0)
+        .take(MOST)
+        .filter_map(|pid| {
+            Some(Identity {
+                pid: pid.try_into().ok()?,
+                start: start_of(pid)?,
+            })
+        })
+        .collect()
+}
+
+/// Where there is no table of processes, none can be seen.
+#[cfg(not(target_os = "linux"))]
+pub fn own_parents() -> Vec<Identity> {
+    Vec::new()
 }
 
 /// As [`kin_of`], of the process at the other end of a TCP connection on this machine: `theirs` and `ours` are the

@@ -39,7 +39,7 @@ mod watch;
 pub use command::{Command, SpawnError, Stderr, Stdin, Survivors, TASK_MARK};
 pub use exit::{Exit, Status, signal_name};
 pub use identity::Identity;
-pub use kin::{Kin, is_in_a_task, kin_of, kin_of_tcp};
+pub use kin::{Kin, is_in_a_task, kin_of, kin_of_tcp, own_parents};
 pub use output::{Chunk, Stream};
 pub use recorded::{Origin, RecordedGroup};
 pub use registry::Processes;

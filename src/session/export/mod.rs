@@ -94,7 +94,7 @@ impl Deps {
     fn export(&self, id: &SessionId, options: ExportOptions) -> Result<Exported, Fault> {
         let dir = self.store.find(id).ok_or_else(|| super::not_found(id))?;
         let target = match options.path {
-            Some(path) => checked(path, options.overwrite)?,
+            Some(path) => self.checked(path, options.overwrite)?,
             None => self.default_target(id)?,
         };
         // Beside the target, so that it is renamed within one file system.
@@ -123,6 +123,10 @@ impl Deps {
             n_redacted: entries.iter().filter(|entry| entry.redacted).count(),
             left_out: left_out.into_iter().map(|left| left.path).collect(),
         })
+    }
+
+    fn checked(&self, path: PathBuf, overwrite: bool) -> Result<PathBuf, Fault> {
+        checked(path, overwrite, &self.home, &self.home.join("exports"))
     }
 
     fn default_target(&self, id: &SessionId) -> Result<PathBuf, Fault> {
@@ -295,8 +299,8 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// A place that a host named.
-fn checked(path: PathBuf, overwrite: bool) -> Result<PathBuf, Fault> {
+/// A place that a host named. `kept` is where nothing may be put, `but` a part of it where it may.
+fn checked(path: PathBuf, overwrite: bool, kept: &Path, but: &Path) -> Result<PathBuf, Fault> {
     let refused = |why: &str| {
         Fault::new(
             ErrorKind::InvalidParams,
@@ -314,6 +318,14 @@ fn checked(path: PathBuf, overwrite: bool) -> Result<PathBuf, Fault> {
     let parent = path.parent().and_then(fs::kind_of);
     if parent != Some(FileKind::Dir) {
         return Err(refused("there is no such directory"));
+    }
+    // By real paths: a link would lead there as well.
+    let real = |path: &Path| fs::real_path(path).unwrap_or_else(|_| path.to_owned());
+    let dir = path.parent().map(real).unwrap_or_default();
+    if dir.starts_with(real(kept)) && !dir.starts_with(real(but)) {
+        return Err(refused(
+            "longshore keeps its own files there; take another directory",
+        ));
     }
     match fs::kind_of(&path) {
         None => Ok(path),

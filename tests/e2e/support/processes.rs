@@ -6,6 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// Whether an interrupt has an effect on programs started from here. A shell that starts the tests with `&` has it
+/// ignored, and a program that begins so leaves it without effect by intent.
+pub(crate) fn heeds_interrupts() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_none_or(|mask| mask & (1 << (libc::SIGINT - 1)) == 0)
+}
+
 /// A value in the environment by which the processes of one test are known, whoever started them.
 pub(crate) struct Mark(String);
 
