@@ -43,6 +43,9 @@ pub(super) fn run(
             text.push_str("\nLeft out: ");
             text.push_str(&exported.left_out.join(", "));
         }
+        if !app.settings.config.warnings.is_empty() {
+            text.push_str("\nThe configuration was not read whole (above): a secret that is not known can't be taken out.");
+        }
         Ok(text)
     })
 }

@@ -24,6 +24,9 @@ pub(super) fn run(
             return ExitCode::from(2);
         }
     };
+    for warning in &settings.config.warnings {
+        complain(&format!("longshore: warning: {}", warning.message));
+    }
     let runtime = match server::runtime() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -75,6 +75,8 @@ pub(super) struct Parts {
     pub(super) left: Left,
     /// Turns that were undone or cleared away.
     pub(super) gone: HashSet<TurnId>,
+    /// What was wrong with its files.
+    pub(super) warnings: Vec<Warning>,
 }
 
 /// The state of a loaded session.
@@ -115,6 +117,8 @@ pub(super) struct Actor {
     pub(super) cron: Cron,
     /// Tasks that write to the journal once a reply has been queued.
     pub(super) notes: TaskTracker,
+    /// What was wrong with its files when it was loaded.
+    warnings: Arc<[Warning]>,
     /// What is not noted yet.
     pub(super) unnoted: Arc<Mutex<Unnoted>>,
     /// When it has been quiet for long enough to be noted.
@@ -152,6 +156,7 @@ impl Actor {
             jobs,
             left,
             gone,
+            warnings,
         } = parts;
         let (sender, inbox) = mpsc::channel(INBOX);
         let id = session.session_id.clone();
@@ -195,6 +200,7 @@ impl Actor {
             wakes,
             cron,
             notes: TaskTracker::new(),
+            warnings: warnings.into(),
             unnoted: Arc::default(),
             note_at: None,
         };
@@ -324,6 +330,7 @@ impl Actor {
             // Tasks first: whoever has ended since is found among what is to be told.
             n_tasks: self.tasks.n_unsettled(),
             n_notices: self.wakes.n_pending(),
+            warnings: self.warnings.clone(),
         }
     }
 

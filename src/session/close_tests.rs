@@ -272,6 +272,7 @@ pub(super) fn on_disk(
         deps,
         Parts {
             gone: std::collections::HashSet::new(),
+            warnings: Vec::new(),
             session,
             script,
             agent,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use longshore_protocol::id::{CommandId, SessionId, TurnId};
 use longshore_protocol::value::content::ContentPart;
-use longshore_protocol::value::failure::Failure;
+use longshore_protocol::value::failure::{Failure, Warning};
 use longshore_protocol::value::session::{Session, SessionPatch};
 use longshore_protocol::value::todo::Todo;
 use longshore_protocol::value::tool::ToolInfo;
@@ -156,6 +156,8 @@ pub struct View {
     pub n_tasks: usize,
     /// What begins a turn as soon as one may begin.
     pub n_notices: usize,
+    /// What was wrong with its files when it was loaded.
+    pub warnings: Arc<[Warning]>,
 }
 
 /// Sends to a session's task. Cheap to clone; the session lives on without handles.

@@ -137,6 +137,7 @@ impl Deps {
             jobs: Ledger::default(),
             left: Left::default(),
             gone: HashSet::new(),
+            warnings: Vec::new(),
         })
     }
 }

@@ -134,6 +134,7 @@ impl Sessions {
                 gone: Arc::new(loaded.gone),
                 n_tasks: 0,
                 n_notices: 0,
+                warnings: Arc::default(),
             })
         })
         .await

@@ -73,7 +73,8 @@ impl Deps {
         let damage = damage
             .into_iter()
             .map(|place| Warning::new("journal", place.message));
-        for warning in mended.into_iter().chain(damage).chain(warnings) {
+        let warnings: Vec<Warning> = mended.into_iter().chain(damage).chain(warnings).collect();
+        for warning in warnings.iter().cloned() {
             journal.end(&AgentId::main(), DomainEvent::Warning { warning })?;
         }
         for event in untold.events(&self.config.cron, self.clock.now()) {
@@ -109,6 +110,7 @@ impl Deps {
                 jobs,
                 left,
                 gone,
+                warnings,
             },
         ))
     }

@@ -418,6 +418,36 @@ fn a_damaged_session_can_be_exported() {
     assert!(dir_of(&scratch, &session).is_none());
 }
 
+#[test]
+fn whoever_takes_up_a_damaged_session_is_told_what_it_lost() {
+    let scratch = Scratch::new();
+    scratch.script(SAYS_OK);
+    let mut server = TestServer::open(&scratch);
+    let session = server.create(&scratch, json!({}));
+    let turn = server.turn(&session, "Hello");
+    server.ended(&turn);
+    server.request("session/close", json!({"sessionId": session}));
+    let of_session = json!({"sessionId": session});
+    let whole = server.request("session/resume", of_session.clone());
+    assert_eq!(whole.get("warnings"), None, "{whole}");
+    server.request("session/close", of_session.clone());
+
+    let path = dir_of(&scratch, &session).unwrap().join("journal.jsonl");
+    let journal = fs::read_to_string(&path).unwrap();
+    let (before, line) = journal.split_once("message_completed").unwrap();
+    fs::write(&path, format!("{before}message_com\u{1}{line}")).unwrap();
+    let told = |result: &Value| {
+        let warnings = result["warnings"].as_array().unwrap();
+        assert!(
+            warnings.iter().any(|warning| warning["topic"] == "journal"),
+            "{result}"
+        );
+    };
+    told(&server.request("session/resume", of_session.clone()));
+    // Hosts that come later are told, too.
+    told(&server.request("session/attach", of_session)["snapshot"]);
+}
+
 /// Whenever the process dies, a session that is being deleted is there as a whole or not at all.
 #[test]
 fn a_kill_leaves_no_half_of_a_session() {

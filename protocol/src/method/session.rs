@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{SessionId, TurnId};
+use crate::value::failure::Warning;
 use crate::value::page::Page;
 use crate::value::session::{Mode, Pending, Session, SessionPatch, Snapshot};
 use crate::value::transcript::Turn;
@@ -96,6 +97,9 @@ pub struct ResumeResult {
     /// With `transcript`: the newest turns, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcript: Option<Page<Turn>>,
+    /// What was wrong with its files when it was loaded; events `warning` say the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// Params of `session/attach`.

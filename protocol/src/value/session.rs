@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::approval::ApprovalRequest;
+use super::failure::Warning;
 use super::question::QuestionRequest;
 use super::transcript::Turn;
 use super::usage::Usage;
@@ -179,4 +180,7 @@ pub struct Snapshot {
     /// Where older turns begin, for `session/transcript`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// What was wrong with its files when it was loaded; events `warning` say the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }

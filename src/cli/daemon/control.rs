@@ -129,6 +129,18 @@ fn already(place: &Place, running: &Reached, options: DaemonOptions) -> Result<E
         );
     }
     say(&describe("The daemon runs already", place, running));
+    let by_attach = BegunBy::Attach.as_str();
+    if running
+        .record(place)
+        .and_then(|record| record.begun_by)
+        .as_deref()
+        == Some(by_attach)
+    {
+        say(
+            "`longshore attach` started it, so it ends by itself once nobody has needed it for daemon.idle_exit_s; for one \
+             that stays, stop it and start it again.",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

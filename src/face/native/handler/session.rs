@@ -63,7 +63,10 @@ pub(in crate::face::native) async fn resume(
     let attaching = cx.attach(&id)?;
     let handle = cx.deps().sessions.open(&id).await?;
     let View {
-        session, last_seq, ..
+        session,
+        last_seq,
+        warnings,
+        ..
     } = handle.view().await?;
     let transcript = match params.replay {
         Replay::Transcript => Some(
@@ -86,6 +89,7 @@ pub(in crate::face::native) async fn resume(
         session,
         last_seq,
         transcript,
+        warnings: warnings.to_vec(),
     })
 }
 
@@ -125,6 +129,7 @@ pub(in crate::face::native) async fn attach(
         open_asks: cx.deps().hub.open_asks(&id),
         turns: turns.items,
         next_cursor: turns.next_cursor,
+        warnings: view.warnings.to_vec(),
     };
     cx.after(move || {
         attaching.go(cursor, last_seq);
