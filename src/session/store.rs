@@ -350,7 +350,9 @@ impl Reading {
             Warning::new("cron", message)
         });
         let is_new = |warning: &Warning| !facts.has_told(&warning.message);
-        let warnings = aside.filter(is_new).collect();
+        // Damage that was found explains it.
+        let shortened = damage.is_empty().then(|| shortened(&id, dir)).flatten();
+        let warnings = aside.chain(shortened).filter(is_new).collect();
         let gone = facts.apply(&mut session);
         session.updated_at = last.1.to_string();
         let (agent, model_state, left) = restore.finish();
@@ -475,6 +477,18 @@ fn head_from_cache(id: &SessionId, dir: &Path) -> Option<(Session, Option<Arc<st
     let session = read_cache(id, dir)?.session;
     let created = Timestamp::parse(&session.created_at)?;
     Some((session, None, created))
+}
+
+/// Whether the journal has lost its end since the session was last noted: whole lines may be missing, which nothing that
+/// is left of it tells.
+fn shortened(id: &SessionId, dir: &Path) -> Option<Warning> {
+    let noted = read_cache(id, dir)?.journal_bytes?;
+    let missing = noted.checked_sub(journal_bytes(dir)?)?;
+    let message = format!(
+        "the journal is {missing} bytes shorter than when the session was last noted ({noted} bytes); what stood there is \
+         lost"
+    );
+    (missing > 0).then(|| Warning::new("journal", message))
 }
 
 fn read_cache(id: &SessionId, dir: &Path) -> Option<Cache<Session>> {

@@ -445,7 +445,21 @@ fn whoever_takes_up_a_damaged_session_is_told_what_it_lost() {
     };
     told(&server.request("session/resume", of_session.clone()));
     // Hosts that come later are told, too.
-    told(&server.request("session/attach", of_session)["snapshot"]);
+    told(&server.request("session/attach", of_session.clone())["snapshot"]);
+    server.request("session/close", of_session.clone());
+
+    // Whole lines that are gone leave no trace in what is left.
+    for kept in [
+        journal.split_inclusive('\n').take(3).collect(),
+        String::new(),
+    ] {
+        fs::write(&path, kept).unwrap();
+        told(&server.request("session/resume", of_session.clone()));
+        server.request("session/close", of_session.clone());
+        let again = server.request("session/resume", of_session.clone());
+        assert_eq!(again.get("warnings"), None, "it is told once: {again}");
+        server.request("session/close", of_session.clone());
+    }
 }
 
 /// Whenever the process dies, a session that is being deleted is there as a whole or not at all.
