@@ -306,7 +306,9 @@ impl App {
         let grace = PROCESS_GRACE.min(within.saturating_sub(Duration::from_secs(1)));
         let sessions = self.sessions.shutdown(within);
         let processes = async {
-            tokio::time::sleep(HEAD_START).await;
+            if self.sessions.running_count() > 0 {
+                tokio::time::sleep(HEAD_START).await;
+            }
             self.processes.kill_all(grace).await;
         };
         tokio::join!(sessions, processes);

@@ -42,11 +42,15 @@ pub fn kin_of(_pid: u32) -> Kin {
 /// parents bears the mark of a task. Best effort, likewise.
 #[cfg(target_os = "linux")]
 pub fn is_in_a_task() -> bool {
-    use super::TASK_MARK;
-    use super::table::{bears_any, parent_of};
+    own_line().any(|pid| super::table::bears_any(pid, super::TASK_MARK))
+}
+
+/// This process and its parents, the nearest first, as far as they can be seen.
+#[cfg(target_os = "linux")]
+fn own_line() -> impl Iterator<Item = i32> {
     let own = std::process::id() as i32;
-    let parents = std::iter::successors(Some(own), |pid| parent_of(*pid).filter(|pid| *pid > 0));
-    parents.take(MOST).any(|pid| bears_any(pid, TASK_MARK))
+    let parent = |pid: &i32| super::table::parent_of(*pid).filter(|pid| *pid > 0);
+    std::iter::successors(Some(own), parent).take(MOST)
 }
 
 /// Where there is no table of processes, that is not known.
@@ -58,19 +62,13 @@ pub fn is_in_a_task() -> bool {
 /// The parents of this process, the nearest first, as far as they can be seen.
 #[cfg(target_os = "linux")]
 pub fn own_parents() -> Vec<Identity> {
-    use super::table::{parent_of, start_of};
-    let own = std::process::id() as i32;
-    let parents = std::iter::successors(parent_of(own), |pid| parent_of(*pid));
-    parents
-        .take_while(|pid| *pid > 0)
-        .take(MOST)
-        .filter_map(|pid| {
-            Some(Identity {
-                pid: pid.try_into().ok()?,
-                start: start_of(pid)?,
-            })
+    let identity = |pid: i32| {
+        Some(Identity {
+            pid: pid.try_into().ok()?,
+            start: super::table::start_of(pid)?,
         })
-        .collect()
+    };
+    own_line().skip(1).filter_map(identity).collect()
 }
 
 /// Where there is no table of processes, none can be seen.
